@@ -4,7 +4,8 @@ Handwritten digits of 8 x 8 pixels.  Weights F, B and H are integers of 8 bits, 
 and change of a weight is one.  A sample runs at gamma = 0 and then, by the state of that run, at gamma = 3/4.
 Potentials never saturate here, so that they and the spikes of a phase hold its accumulated soma current: the
 threshold times the spikes, plus the gain of the potential.  A weight changes by the product of a current in
-10 bits and a spike count, shifted.
+10 bits and a spike count, shifted.  The table has the consistency of H, 1 - ||H - F B|| / ||H||: below 1,
+atoms inhibit each other by more or less than their overlap, and their codes are not quite those of the LASSO.
 
     python -m examples.learn_in_integers [--output DIR] [--samples N] [--atoms N]
 """

@@ -5,19 +5,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from snn._kernels.compiling import inner, record
+from snn._kernels.compiling import callable_in_kernels, inner, record
 from snn._kernels.stepped import ClockNeurons, restart_steps
 
-TRUNCATE, FLOOR, NEAREST = 0, 1, 2  # how integers and their quotients are rounded
+TRUNCATE, FLOOR, NEAREST = 0, 1, 2  # roundings of numbers and of quotients of integers
 # Columns of the counts of registers that were too narrow.
 LOW_POTENTIAL, HIGH_POTENTIAL, NARROW_CURRENT, NARROW_MESSAGE = 0, 1, 2, 3
 
 
 class Rules(NamedTuple):
-    """The integers of a format."""
+    """The numbers of a `DigitalFormat`, its decay and its exponents, as kernels take them."""
 
     kept: int  # 2^k - delta
-    leak: int  # in 2^-k of a potential
+    leak: int  # in units of 2^-k of the potential
     decay_bits: int  # k
     decay_rounding: int
     exponent: int  # of the weights
@@ -44,8 +44,8 @@ class _DigitalNeurons(NamedTuple):
     #     v <- end(v + b + u)                   end: saturate or wrap at the width of the register
     #     v >= theta:  it sends m, and v is reset
     #     u <- end(round(u (2^k - delta) / 2^k) + round(2^e sum_j w_j x_j))
-    # Imperfect neurons first lose round(v leak / 2^k) and gain a rounded normal number; v of refractory ones
-    # stays.  Nothing here overflows: `DigitalNetwork.of` proves that sums stay below 2^62.
+    # Imperfect neurons first lose round(v leak / 2^k) and gain a rounded normal number; the v of a
+    # refractory neuron stays.  Nothing here overflows: `DigitalNetwork.of` proves that sums stay below 2^62.
 
     faults: tuple
     rules: Rules
@@ -55,7 +55,7 @@ class _DigitalNeurons(NamedTuple):
     potential: np.ndarray
     current: np.ndarray
     messages: np.ndarray
-    removed: np.ndarray  # what messages say, in units of the potential
+    removed: np.ndarray  # sums of messages, in units of the potential
     overflows: np.ndarray  # shape (n_copies, n_neurons, 4): steps in which a register was too narrow
     # Drives, potentials and currents in the units of the real network.
     bias: np.ndarray
@@ -68,7 +68,7 @@ class _DigitalNeurons(NamedTuple):
 
 @record
 class DigitalNeurons(_DigitalNeurons, ClockNeurons):
-    """Neurons in integers of 64 bits that hold narrower ones."""
+    """Digital neurons: registers of any width are held in integers of 64 bits."""
 
     __slots__ = ()
 
@@ -100,7 +100,7 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
         rules, potential, threshold = self.rules, self.potential[k, neuron], self.threshold[neuron]
         message = potential >> rules.message_shift if rules.is_graded else potential // threshold
         if message > rules.largest_message:
-            # With one bit and a reset to zero, a spike is all that there is to say.
+            # A message of one bit only says that the neuron fired, and so is never too narrow.
             if rules.largest_message > 1 or rules.is_graded:
                 self.overflows[k, neuron, NARROW_MESSAGE] += 1
             message = rules.largest_message
@@ -128,7 +128,7 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
             current[i] = u
 
     def is_lost(self, states, k):
-        # More charge arrives than spikes take away: on average one potential a step is at its upper end.
+        # More charge arrives than spikes take away if, on average, a potential is too high in every step.
         n_overflows = 0
         for i in range(self.bias.shape[1]):
             n_overflows += self.overflows[k, i, HIGH_POTENTIAL]
@@ -161,7 +161,7 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
         self.leave(k)
 
     def round_drive(self, k):
-        """Round the drive of a copy, as `snn.digital.digital_network.integer_drive`."""
+        """Round the drive of a copy, as `snn.digital.digital_network.integer_drive` does."""
         rules, real = self.rules, self.bias[k]
         largest = smallest = real[0]
         for i in range(real.shape[0]):
@@ -171,10 +171,10 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
         if exponent < 0:
             exponent = 0
             if largest > 0.0 and rules.largest_drive > 0.0:
-                exponent = max(exponent, _least_exponent(largest * self.drive_unit, rules.largest_drive))
+                exponent = max(exponent, least_exponent(largest * self.drive_unit, rules.largest_drive))
             smallest = max(smallest, lowest)
             if smallest < 0.0 and rules.least_drive < 0.0:
-                exponent = max(exponent, _least_exponent(smallest * self.drive_unit, rules.least_drive))
+                exponent = max(exponent, least_exponent(smallest * self.drive_unit, rules.least_drive))
         scale = math.ldexp(1.0, -exponent)
         for i in range(real.shape[0]):
             amount = max(real[i], lowest) * self.drive_unit * scale
@@ -210,9 +210,9 @@ def _in_register(number, least, largest, wraps):
     return min(max(number, least), largest)
 
 
-@inner
-def _least_exponent(extreme, end):
-    """Return the smallest exponent with which `extreme` / 2^exponent is not beyond `end`, of one sign."""
+@callable_in_kernels
+def least_exponent(extreme, end):
+    """Return the smallest exponent at which |extreme| / 2^exponent is at most |end|."""
     fraction, power = math.frexp(abs(extreme))
     end_fraction, end_power = math.frexp(abs(end))
     return power - end_power + (fraction > end_fraction)

@@ -18,3 +18,5 @@ class Action(IntEnum):
     ROW = 8  # choose the neuron whose weights are set
     WEIGHT = 9  # set the weight that leads from the neuron of ROW to a neuron
     EXPONENT = 10  # set the exponent of all weights
+    # Only of a readable core:
+    READ = 11  # send the potential of a neuron

@@ -26,15 +26,15 @@ from snn.digital.format import (
 )
 from snn.network import SpikingNetwork
 
-# Thresholds that a graded message has room for.
+# Bits of a graded message above those of the threshold: room for four thresholds.
 BITS_ABOVE_GRADED = 2
-# Sums of all that can reach a neuron in one step; those of input spikes are exact as floats.
+# Largest sums that can reach a neuron in one step: of weights, and of input spikes, exact in float64.
 LARGEST_SUM, LARGEST_INPUT = 2**60, 2**53
 ROUNDINGS = {"truncate": TRUNCATE, "floor": FLOOR, "nearest": NEAREST}
 
 
 class DelayedRows(NamedTuple):
-    """Weights by source, of one delay each: those of source j are the entries starts[j] to starts[j + 1]."""
+    """Weights by source: source j has the entries starts[j] to starts[j + 1] - 1, with one delay."""
 
     starts: np.ndarray
     targets: np.ndarray
@@ -44,18 +44,17 @@ class DelayedRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DigitalNetwork(Value, Described):
-    """A spiking network in integers: `DigitalNetwork.of` makes it of a `SpikingNetwork`.
+    """A spiking network in integers: `DigitalNetwork.of` rounds a `SpikingNetwork`.
 
-    Let q be the `unit` of potentials, so that the largest threshold of the network is ``format.threshold``
-    units, and
-    dt the time step.  The decay of currents is delta / 2^k with k = ``format.decay_bits``::
+    Let dt be the time step and q the `unit` of potentials, so that the largest threshold of the network is
+    ``format.threshold`` units.  The decay of currents is delta / 2^k with k = ``format.decay_bits``::
 
         delta = round(2^k (1 - e^-dt))                       in [1, 2^k]
         threshold_i = round(theta_i / q)
         bias_i = round(beta_i dt / q)
         weights_ji = round(W_ji message_value_j (delta / 2^k) / q)
 
-    A spike then brings its weight in full over all steps, as long as the decay is not rounded.
+    Over all steps, a spike then brings its full weight, if the decay is not rounded.
 
     Attributes
     ----------
@@ -70,7 +69,7 @@ class DigitalNetwork(Value, Described):
     current_unit : float
         The synaptic current that the integer 1 stands for.
     firing_threshold : ndarray of int64, shape (n_neurons,)
-        Thresholds.
+        Thresholds, in units of q.
     message_value : ndarray, shape (n_neurons,)
         Spikes that one unit of a neuron's message stands for.
     synapses : DelayedRows
@@ -132,7 +131,7 @@ class DigitalNetwork(Value, Described):
             )
         unit = float(network.firing_threshold.max()) / threshold
         thresholds = np.rint(network.firing_threshold / unit).astype(np.int64)
-        # Also where the quotient is rounded.
+        # The largest threshold is exact, whatever rounding does.
         thresholds = np.minimum(thresholds, threshold)
         thresholds[network.firing_threshold == network.firing_threshold.max()] = threshold
         if thresholds.min() < 1:
@@ -194,13 +193,13 @@ class DigitalNetwork(Value, Described):
         Parameters
         ----------
         dead_synapses : float or array_like of bool, shape (n_synapses,), default 0
-            Which of ``synapses.weights`` are zero: a map, or the probability of each.
+            Which of ``synapses.weights`` become zero: a map, or the probability of each.
         flipped_bits : float or array_like of bool, shape (n_synapses,), default 0
             Which mantissas have one bit flipped, chosen at random; a map, or the probability.
         silent_neurons : float or array_like of bool, shape (n_neurons,), default 0
             Which neurons never fire; a map, or the probability.  Potentials must saturate.
         rng : int or numpy.random.Generator, default 0
-            Seed of what is random.
+            Seed of the random faults.
         """
         rng, form = np.random.default_rng(rng), self.format
         weights = self.synapses.weights.copy()
@@ -304,7 +303,7 @@ def _require_sums_in_range(
     format: DigitalFormat, targets: np.ndarray, mantissas: np.ndarray, exponent: int
 ) -> None:
     """Raise ValueError if all that can reach a neuron in one step could leave 64 bits."""
-    # Sums of magnitudes in float64 are right to 2^-40 of themselves; the bound leaves a factor of 8.
+    # A sum of magnitudes has a relative error below 2^-40 in float64; the bound leaves a factor of 8.
     largest = np.bincount(targets, np.abs(mantissas), minlength=1).max()
     most = float(largest) * format.largest_message * 2.0 ** max(exponent, 0)
     if most > LARGEST_SUM:
@@ -321,7 +320,7 @@ def _require_sums_in_range(
 
 
 def _rules(form: DigitalFormat, kept: int, exponent: int, message_shift: int) -> Rules:
-    """Return how a step of integers is done, as kernels take it; perfect neurons do not leak."""
+    """Return the rules of a step, as kernels take them; perfect neurons do not leak."""
     return Rules(
         kept=kept,
         leak=0,
@@ -348,7 +347,7 @@ def _rules(form: DigitalFormat, kept: int, exponent: int, message_shift: int) ->
 
 
 def _fault_map(name: str, faults: ArrayLike, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return which of n parts are faulty, of a map or a probability."""
+    """Return which of n synapses or neurons are faulty, from a map or a probability."""
     array = np.asarray(faults)
     if array.dtype == bool and array.shape == (n,):
         return array
@@ -385,8 +384,8 @@ class Registers(Value, Described):
     saturations : ndarray of int, shape (n_neurons, 4)
         Steps in which a register was too narrow: the potential below and above what it holds, the synaptic
         current, and the message.  It then saturated, or wrapped around.  The potential of a neuron that is
-        driven downwards comes to the lower end, and stays.  Messages of one bit, unless they are graded, say
-        that a neuron fired, and are not counted.
+        driven downwards comes to the lower end, and stays.  Messages of one bit, unless they are graded, only
+        say that a neuron fired, and are not counted.
     """
 
     network: DigitalNetwork = field(repr=False)

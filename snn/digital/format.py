@@ -1,32 +1,32 @@
 """The numbers of a digital neuron: fixed point, widths, rounding, and overflow."""
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from snn._interrupts import float_errors
+from snn._kernels.digital_neurons import least_exponent
 from snn.base import checks
 from snn.base.checks import read_only
 from snn.base.value import Value, checked
 
-# Mantissas are exact as float64, and so are their differences.
+# Most bits of a mantissa: mantissas, and differences of them, are then exact in float64.
 MOST_BITS = 52
-# Powers of two, and mantissas times them, stay in the range of float64.
+# Largest size of an exponent: mantissas times the power of two stay in the range of float64.
 LARGEST_EXPONENT = 900
 OVERFLOWS = ("saturate", "wrap")
 QUOTIENT_ROUNDINGS = ("truncate", "floor", "nearest")
-# Registers are exact as floats times a unit, and a current times a decay factor stays below 2^63.
+# Most bits of a register, so that its values are exact in float64, and of a current times its decay.
 MOST_REGISTER_BITS = 50
 MOST_CURRENT_AND_DECAY_BITS = 62
 MOST_MESSAGE_BITS = 32
-MOST_DELAY = 4096
-# Bits of a potential above the threshold, unless the threshold is given: room for -8 to 8 thresholds.
+MOST_DELAY = 4096  # steps
+# The default threshold leaves these bits of a potential: room for -8 to 8 thresholds.
 BITS_ABOVE_THRESHOLD = 4
-# With shorter steps, the change in one step is lost in rounding.
+# In synaptic time constants; in a shorter step, changes would be lost in rounding.
 SHORTEST_STEP = 2.0**-40
-# In synaptic time constants; a longer one is most often a mistake about the unit of time.
+# In synaptic time constants.  Longer steps cause a warning: most often they are in another unit of time.
 LONGEST_STEP = 1.0
 
 
@@ -47,14 +47,14 @@ class FixedPoint(Value):
     bits : int
         Bits of a mantissa, its sign included; 1 to 52, and "signed" at least 2.
     exponent : int, optional
-        The power of two of all mantissas.  By default it is chosen for the numbers given: the smallest with
-        which none of them is beyond the range (0 where all are zero).
+        The power of two of all mantissas.  By default it is chosen for the numbers: the smallest exponent
+        at which all of them are in range (0 if all are zero).
     sign : {"signed", "non-negative", "non-positive"}, default "signed"
-        Which mantissas there are.
+        The range of mantissas, above.
     rounding : {"nearest", "floor", "truncate", "stochastic"}, default "nearest"
         To which mantissa a number goes:
 
-        - "nearest": the nearest one, of two the even one;
+        - "nearest": the nearest one; a tie goes to the even one;
         - "floor": the one below, towards minus infinity, as an arithmetic shift to the right does;
         - "truncate": the one towards zero;
         - "stochastic": the one above with a probability equal to the distance from the one below, so that
@@ -87,16 +87,16 @@ class Mantissas(NamedTuple):
 
     values: np.ndarray  # int64, read-only
     exponent: int
-    n_saturated: int  # how many were beyond the range of mantissas
+    n_saturated: int  # numbers that were beyond the range of mantissas
 
 
 def exponent_for(format: FixedPoint, values: np.ndarray) -> int:
-    """Return the exponent of a format, or the smallest with which none of finite `values` saturates."""
-    # Numbers with the wrong sign are beyond the range whatever the exponent, and are left out.
+    """Return the exponent of a format, or the smallest one at which no finite value saturates."""
+    # Numbers of the wrong sign saturate with every exponent, and do not count.
     if format.exponent is not None:
         return format.exponent
     exponents = [
-        _least_exponent(float(extreme), end)
+        least_exponent(float(extreme), end)
         for extreme, end in (
             (values.max(initial=0.0), format.largest),
             (values.min(initial=0.0), format.smallest),
@@ -115,7 +115,7 @@ def exponent_for(format: FixedPoint, values: np.ndarray) -> int:
 def mantissas_of(
     format: FixedPoint, values: np.ndarray, *, rng: int | np.random.Generator | None = None
 ) -> Mantissas:
-    """Return the numbers of a format that finite `values` are rounded to, drawn in C order."""
+    """Round finite values to a format; stochastic rounding draws its random numbers in C order."""
     exponent, rounded = exponent_for(format, values), np.empty_like(values, order="C")
     n_saturated = _round(format, values, exponent, rng, rounded)
     return Mantissas(read_only(rounded.astype(np.int64)), exponent, n_saturated)
@@ -144,11 +144,11 @@ def _round(
     out: np.ndarray,
 ) -> int:
     """Write mantissas, as floats, to `out`, which may be `values`; return how many saturated."""
-    with float_errors(over="ignore"):  # what is then infinite saturates
+    with float_errors(over="ignore"):  # infinite products saturate below
         np.multiply(values, 2.0**-exponent, out=out)
     if format.rounding == "stochastic":
         below = np.floor(out)
-        # The difference is exact; a number that is a mantissa already stays.
+        # The difference is exact: for a number that is a mantissa it is 0, and the number stays.
         with float_errors(invalid="ignore"):
             out -= below
         out[...] = below + (np.random.default_rng(rng).random(out.shape) < out)
@@ -159,13 +159,6 @@ def _round(
         np.clip(out, format.smallest, format.largest, out=out)
     out += 0.0  # no negative zeros
     return int(n_saturated)
-
-
-def _least_exponent(extreme: float, end: int) -> int:
-    """Return the smallest exponent with which `extreme` / 2^exponent is not beyond `end`, of one sign."""
-    fraction, power = math.frexp(abs(extreme))
-    end_fraction, end_power = math.frexp(abs(end))
-    return power - end_power + (fraction > end_fraction)
 
 
 def checked_step(time_step: float, *, warn: bool = True) -> float:
@@ -190,14 +183,14 @@ class DigitalFormat(Value):
     One step does, in this order and for all neurons at once::
 
         1.  v <- end(v + bias + u)                    end: saturate, or wrap around, at the register's width
-        2.  where v >= threshold: send m = min(floor(v / threshold), 2^message_bits - 1)
+        2.  if v >= threshold: send m = min(floor(v / threshold), 2^message_bits - 1)
             and v <- v - m threshold                  (reset "zero": v <- 0)
             graded: m = min(floor(v / 2^shift), 2^message_bits - 1), and v <- v - 2^shift m
         3.  u <- end(round(u (2^k - delta) / 2^k) + round(2^exponent sum_j weights_ji m_j))
 
     with the m_j sent in this step, or `delay` steps before (`DigitalNetwork` has the integers).  With wide
     registers and many bits these are the steps of a `Clock` of real numbers, divided by the `unit` of
-    potentials.  Loihi has the same order: decay and input of step 3 are there the first two operations of
+    potentials.  Loihi has the same order; there, decay and input of step 3 are the first two operations of
     the next step.  The weights of input spikes have the bits, the exponent and the rounding of
     the network's weights, but are rounded to nearest where these are stochastically; their sum in a step is
     added to u after rule 3, rounded as the sum there.
@@ -224,26 +217,26 @@ class DigitalFormat(Value):
         Rounding of that quotient: towards zero, as Loihi does; towards minus infinity, as an arithmetic
         shift does; or to the nearest whole number, and halves away from zero.
     input_rounding : {"floor", "truncate", "nearest"}, default "floor"
-        Rounding of the sum of all that reaches a neuron in a step, where the exponent of the weights is
+        Rounding of the sum of all that reaches a neuron in a step, if the exponent of the weights is
         negative; "floor" is the shift of Lava's connections.
     message_bits : int, default 1
         Width of the message of a neuron that fires, not negative.  A neuron fires at most 2^bits - 1 times in
         a step: with one bit, once.
     graded : bool, default False
-        A message is not a number of spikes but the potential itself, of which low bits are left out
-        where it is wider than the message.  Such a spike stands for ``potential / threshold`` spikes.
+        A message is not a number of spikes but the potential itself, without its low bits if it is wider
+        than the message.  Such a spike stands for ``potential / threshold`` spikes.
     reset : {"subtract", "zero"}, default "subtract"
-        The rest in the potential of a neuron that fires: the part that its message did not carry, or nothing.
+        What stays in the potential of a neuron that fires: what its message did not carry, or nothing.
     delay : int, default 0
         Whole steps that a spike takes besides the one in which it is sent; at most 4096.
     threshold : int, optional
         The largest firing threshold, in units of the potential; by default 2^(potential_bits - 4), which
         leaves room for potentials of eight thresholds, up and down.
     lowest_drive : float, optional
-        Drives are at least minus this number times the largest; lower ones are raised to it.  They would take
-        the bits of the others: mantissas have one exponent.  By default there is no limit.
+        Drives are at least minus this number times the largest; lower ones are raised to it.  They would
+        take bits from the others, because all mantissas have one exponent.  By default there is no limit.
     seed : int, default 0
-        For weights that are rounded stochastically.
+        Seed of the stochastic rounding of weights.
 
     References
     ----------

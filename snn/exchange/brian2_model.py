@@ -31,7 +31,7 @@ class Brian2Model(Described):
     Attributes
     ----------
     network : brian2.Network
-        All of it; ``network.run(duration * brian2.second)`` runs it.
+        The whole model; ``network.run(duration * brian2.second)`` runs it.
     neurons : brian2.NeuronGroup
         With the variables ``v``, ``h``, ``bias`` and ``theta``.
     """
@@ -79,14 +79,15 @@ def to_brian2(
     network : SpikingNetwork
         The network.
     time_step : float
-        Step of Brian2's clock, in synaptic time constants.  At 1e-3 its spike counts are mostly ours.
+        Step of Brian2's clock, in synaptic time constants.  At 1e-3 most spike counts equal those of
+        `simulate`.
     state : NetworkState, optional
         Where to start; by default at rest at time 0.
     method : {"rk4", "euler"}, default "rk4"
         Brian2's method of integration.  "rk4" is exact to time_step^5 / 120 a step; the papers use "euler".
     reset : {"zero", "subtract"}, default "zero"
         Reset of the potential of a neuron that fires.  With "subtract" no charge is lost in a step:
-        these are the spikes of a `Clock`.
+        the spikes are those of a `Clock`.
     """
     checks.instance_of("network", network, SpikingNetwork)
     time_step = checks.positive_number("time_step", time_step)
@@ -108,16 +109,16 @@ def to_brian2(
     neurons.v = start.membrane_potential
     neurons.h = start.synaptic_current
     monitor = brian2.SpikeMonitor(neurons)
-    parts = [neurons, monitor]
+    objects = [neurons, monitor]
     weights = network.weights.toarray()
     sources, targets = np.nonzero(weights)
     if len(sources):
         synapses = brian2.Synapses(neurons, neurons, "w : 1", on_pre="h_post += w", clock=neurons.clock)
         synapses.connect(i=sources, j=targets)
         synapses.w = weights[sources, targets]
-        parts.append(synapses)
+        objects.append(synapses)
     return Brian2Model(
-        network=brian2.Network(*parts),
+        network=brian2.Network(*objects),
         neurons=neurons,
         _monitor=monitor,
         _time_step=time_step,

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 LINEAR = ("Affine", "Linear", "Conv2d")
-SOURCES = {"IF": LINEAR, "LI": ("IF",), **dict.fromkeys(LINEAR, ("Input", "LI")), "Input": ()}
 # Kinds of nodes that are read, and the kinds from which each may get its values.
+SOURCES = {"IF": LINEAR, "LI": ("IF",), **dict.fromkeys(LINEAR, ("Input", "LI")), "Input": ()}
 SOURCES["Output"] = tuple(SOURCES)
 LEAKS = ": its membrane potential leaks, and the potential of a neuron here does not"
 REFUSED_KINDS = {"LIF": LEAKS, "CubaLIF": LEAKS, "Delay": ": spikes act at once here"}
 PARAMETERS = {"IF": ("v_threshold", "v_reset"), "LI": ("tau", "v_leak")}
-# The only value of some parameters, and why.
+# Parameters that must have one value, and why.
 FIXED = {
     "v_reset": (
         0,
@@ -38,14 +38,14 @@ FIXED = {
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ImportedNetwork(Described):
-    """A network that came from a NIR graph, and which neurons are which node's.
+    """A network read from a NIR graph, and the neurons of each of its nodes.
 
     Attributes
     ----------
     network : SpikingNetwork
         The network.
     populations : dict of str to ndarray of int
-        For each IF node its neurons, in an array of the node's shape.
+        The neurons of each IF node, in an array of the node's shape.
     time_constant : float
         The synaptic time constant in the graph's unit of time: multiply spike times of the network by it.
     """
@@ -66,8 +66,8 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
     the neurons of a graph to themselves becomes `StencilWeights`.
 
     Neurons are numbered node by node, sorted by name, as in a file, and within a node in the order of its
-    array; but neurons of a 3-D node, (channel, row, column), by (row, column, channel), as on the grid of
-    `StencilWeights`.
+    array.  A 3-D node has (channel, row, column); its neurons are numbered by (row, column, channel), as on
+    the grid of `StencilWeights`.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class _Node(NamedTuple):
 
 
 def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, list[str]]]:
-    """Return the nodes of a graph, and for each the names of the nodes from which it gets its values."""
+    """Return the nodes of a graph, and the names of the nodes from which each gets its values."""
     checks.instance_of("graph", graph, nir.NIRGraph)
     nodes: dict[str, _Node] = {}
     for name, node in checks.instance_of("nodes of graph", graph.nodes, dict).items():
@@ -170,7 +170,7 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, li
             node, shape = nodes[target], nodes[source].shape_behind
             if not node.shape_before and node.kind in PARAMETERS:
                 node = nodes[target] = _Node(node.kind, shape, shape, np.broadcast_to(node.values, shape))
-            # Both have one length, and one order if both have several axes.
+            # Sizes must be equal; shapes too, unless one of them has a single axis.
             is_flat, wanted = 1 in (len(shape), len(node.shape_before)), node.shape_before
             if math.prod(shape) != math.prod(wanted) or (shape != wanted and not is_flat):
                 raise ValueError(f"node {target!r} must get values of shape {wanted}; got {shape}")
@@ -193,7 +193,7 @@ def _checked_signal(inputs: list[_Node], signal: Any) -> np.ndarray | None:
 def _weights(
     populations: dict[str, np.ndarray], nodes: dict[str, _Node], sources: dict[str, list[str]]
 ) -> np.ndarray | StencilWeights:
-    """Return the weights, [source, target], as an array, or of a grid where a Conv2d has them."""
+    """Return the weights [source, target], as an array, or as `StencilWeights` if a Conv2d has them."""
     paths = [
         (source, name, target)
         for target in populations
@@ -223,7 +223,7 @@ def _stencil(name: str, node: _Node) -> StencilWeights:
             f"weights of shape {node.values.shape}, stride {node.stride} and padding {node.padding}"
         )
     values = node.values.transpose(1, 2, 3, 0)[:, ::-1, ::-1]
-    # Outer offsets at which all are zero were added to make kernels square.
+    # Outer rows and columns of zeros were added to make the kernel square.
     while values.shape[1] > 1 and not values[:, [0, -1]].any():
         values = values[:, 1:-1]
     while values.shape[2] > 1 and not values[:, :, [0, -1]].any():
@@ -234,7 +234,7 @@ def _stencil(name: str, node: _Node) -> StencilWeights:
 
 
 def _node(name: str, node: Any) -> _Node:
-    """Return the shapes and parameters of a node, or raise an error if this neuron has no such part."""
+    """Return the shapes and parameters of a node, or raise an error if neurons here have no such part."""
     kind = type(node).__name__
     if kind not in SOURCES:
         reason = REFUSED_KINDS.get(kind, "")
@@ -251,10 +251,10 @@ def _node(name: str, node: Any) -> _Node:
             raise ValueError(f"{positive} of node {name!r} must be positive; got {values.min()}")
         shape = values.shape
         for what in (zero, "r"):
-            given, (fixed, reason) = _parameter(name, node, what, shape or None), FIXED[what]
-            shape = given.shape
-            if (given != fixed).any():
-                got = given[given != fixed].flat[0]
+            numbers, (fixed, reason) = _parameter(name, node, what, shape or None), FIXED[what]
+            shape = numbers.shape
+            if (numbers != fixed).any():
+                got = numbers[numbers != fixed].flat[0]
                 raise ValueError(f"{what} of node {name!r} must be {fixed}; got {got}: {reason}")
         return _Node(kind, shape, shape, np.broadcast_to(values, shape))
     if kind != "Conv2d":
@@ -281,7 +281,7 @@ def _node(name: str, node: Any) -> _Node:
 
 
 def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
-    """Return a parameter of a node as a float64 array; a single number is that of all neurons."""
+    """Return a parameter of a node as a float64 array; a single number holds for all neurons."""
     value, sides = getattr(node, what), shape or ()
     is_number = None not in sides and (np.isscalar(value) or getattr(value, "shape", None) == ())
     array = checks.real_array(f"{what} of node {name!r}", value, shape=None if is_number else shape)
@@ -289,7 +289,7 @@ def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | 
 
 
 def _integers(label: str, value: Any, *, least: int = 1, length: int | None = None) -> tuple[int, ...]:
-    """Return one integer or several as a tuple; with a length, one is for all."""
+    """Return integers as a tuple; with a `length`, a single integer is repeated."""
     values = np.atleast_1d(value)
     is_as_long = values.size > 0 if length is None else values.size in (1, length)
     if values.dtype.kind not in "iu" or values.ndim != 1 or not is_as_long or (values < least).any():

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     import nir
     from numpy.typing import ArrayLike
 
-# Neurons whose weights are written as one dense array: 512 MB.
+# Most neurons whose weights are written as a dense array, which then has 512 MB.
 LARGEST_DENSE = 8192
 
-SAME_THRESHOLD = 1e-12  # thresholds that differ by no more than this part of them are one, but for rounding
+# Thresholds with a smaller relative difference are one threshold that was rounded.
+SAME_THRESHOLD = 1e-12
 
 # Conventions that NIR leaves open, written into each graph as text; readers may ignore it.
 METADATA = {
@@ -67,8 +68,8 @@ def to_nir(
     time_constant : float, default 1.0
         The synaptic time constant in the graph's unit of time: 1e-2 for 10 ms in a graph in seconds.
     time_step : float, optional
-        dt, in synaptic time constants, for simulators that take all numbers for those of a step, such as
-        sinabs.  Then the unit of time is a step: the drive is that of a step, tau is 1 / dt, weights are
+        dt, in synaptic time constants, for simulators whose numbers are all per step, such as sinabs.
+        The unit of time is then a step: the drive is the charge of a step, tau is 1 / dt, weights are
         multiplied by 1 - e^-dt, and thresholds that differ by rounding are made equal; spikes are those of
         ``Clock(dt)``, to the precision of the other simulator.
 
@@ -148,7 +149,7 @@ def _in_steps(network: SpikingNetwork, time_step: float) -> tuple[SpikingNetwork
 
 
 def _arrays(
-    nir: Any, network: SpikingNetwork, given: Any, populations: Mapping[str, int] | None, time_constant: float
+    nir: Any, network: SpikingNetwork, gains: Any, populations: Mapping[str, int] | None, time_constant: float
 ) -> tuple[Any, Any, Any]:
     """Return the shape of the input, the drives and the weights of populations, as arrays."""
     n_neurons = network.n_neurons
@@ -158,37 +159,37 @@ def _arrays(
             f"{n_neurons:,}: only StencilWeights with one bias for each channel become a convolution"
         )
     parts = _parts(populations, n_neurons)
-    given = np.zeros((n_neurons, 1)) if given is None else given
-    given = checks.real_array("input_weights", given, shape=(n_neurons, None), meaning="one row a neuron")
-    scaled, bias = given / time_constant, network.soma_bias / time_constant
+    gains = np.zeros((n_neurons, 1)) if gains is None else gains
+    gains = checks.real_array("input_weights", gains, shape=(n_neurons, None), meaning="one row a neuron")
+    scaled, bias = gains / time_constant, network.soma_bias / time_constant
     weights = network.weights.toarray()
     drives, synapses = {}, {}
-    for target, own in parts.items():
-        drives[target] = nir.Affine(scaled[own], bias[own]), network.firing_threshold[own].copy()
+    for target, targets in parts.items():
+        drives[target] = nir.Affine(scaled[targets], bias[targets]), network.firing_threshold[targets].copy()
         for source, sources in parts.items():
-            between = weights[sources, own].T.copy()
+            between = weights[sources, targets].T.copy()
             if between.any() or len(parts) == 1:
                 synapses[source, target] = nir.Affine(between, np.zeros(len(between)))
-    return [given.shape[1]], drives, synapses
+    return [gains.shape[1]], drives, synapses
 
 
 def _convolutions(
     nir: Any, network: SpikingNetwork, source: InputConvolution, time_constant: float
 ) -> tuple[Any, Any, Any]:
-    """Return shape of the input, drive and weights of a network on a grid; NIR has the channels first."""
+    """Return shape of the input, drive and weights of a network on a grid; channels come first in NIR."""
     weights: Any = network.weights
     layout = *weights.grid_shape, weights.n_channels
     bias = network.soma_bias.reshape(layout)[0, 0] / time_constant
     threshold = np.ascontiguousarray(network.firing_threshold.reshape(layout).transpose(2, 0, 1))
 
     def convolution(kernels: np.ndarray, grid: Any, bias: Any, stride: int, padding: Any) -> Any:
-        # NIR 1.0.8 takes the rows of a kernel for its columns where it infers the shape of what comes out,
-        # and refuses graphs whose kernels are not square.  Zeros around kernel and image change nothing.
+        # NIR 1.0.8 exchanges the rows and columns of a kernel when it infers the shape of its output, and
+        # so refuses graphs whose kernels are not square.  Zeros around kernel and image change nothing.
         rows, columns = kernels.shape[2:]
         if (rows - columns) % 2:
             raise ValueError(
-                "kernels must have sides that are both even or both odd, since NIR infers shapes of square "
-                f"kernels alone; got {rows} x {columns}: add a row or a column of zeros"
+                "kernels must have sides that are both even or both odd, since NIR infers shapes of "
+                f"square kernels only; got {rows} x {columns}: add a row or a column of zeros"
             )
         down, right = max(columns - rows, 0) // 2, max(rows - columns, 0) // 2
         return nir.Conv2d(

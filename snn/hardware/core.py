@@ -1,12 +1,12 @@
 """A core in gates that runs a digital network, bit for bit as `simulate`.
 
 Commands enter by one stream, and spikes leave by another.  A step has two phases.  First the neurons are
-updated, one group a cycle: what has arrived is added to the currents, these and the drives to the potentials,
-and the messages of those that fire go to a queue.  Then the queue is emptied: the row of each spike is added,
-one word a cycle, to what arrives in a later step.
+updated, one group a cycle: input that has arrived is added to the currents, currents and drives are added to
+the potentials, and the messages of neurons that fire go to a queue.  Then the queue is emptied: the row of
+each spike is added, one word a cycle, to the pending input of a later step.
 
-`simulate` adds what arrives at the end of a step, and a core at the beginning of the next one.  The
-sequence of operations is the same.  So a current in memory has decayed, and lacks what arrives next.
+`simulate` adds arriving input at the end of a step, and a core at the beginning of the next one: the sequence
+of operations is the same.  A current in the core's memory has decayed, and the next input is not in it yet.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from itertools import repeat
 from operator import or_
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, fifo, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -23,11 +23,11 @@ from snn.digital.command import Action
 from snn.hardware.gates import delayed, fitted, in_bytes, memory_of, quotient
 from snn.hardware.layout import CoreLayout
 
-STEP_BITS = 32  # of a number of steps
-IGNORED_BITS = 16  # of the number of commands that were ignored
+STEP_BITS = 32  # bits of the number of a step
+IGNORED_BITS = 16  # bits of the count of ignored commands
 # Which register was too narrow: the potential below or above, the current, the message.
 NARROW = data.StructLayout({"below": 1, "above": 1, "current": 1, "message": 1})
-# Which memories are written.
+# The memories that take the value of an order.
 LOADS = data.StructLayout(
     dict.fromkeys(["drive", "potential", "current", "pending", "threshold", "weight"], 1)
 )
@@ -37,9 +37,8 @@ LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: 
 
 def orders(layout: CoreLayout) -> data.StructLayout:
     """Return the orders to all lanes in a cycle."""
-    # `update`: do a step of the neuron of `group`, whose input is in `slot`.  `deliver`: multiply the weight
-    # of `word` by `factor`, and add it to the input of the neuron of `target` in `target_slot`; `target`
-    # comes a cycle later.  `value` is loaded to `group`.
+    # `update`: do a step of the neuron of `group` with the input of `slot`.  `deliver`: add the weight of
+    # `word` times `factor` to the input of `target`, which comes a cycle later.  `value`: loaded to `group`.
     form = layout.network.format
     group, slot = range(max(layout.n_groups, 2)), range(layout.n_slots)
     return data.StructLayout(
@@ -64,14 +63,15 @@ class Lane(wiring.Component):
     def __init__(self, layout: CoreLayout, index: int) -> None:
         self.layout, self.index = layout, index
         form = layout.network.format
-        # `load` says which memories of this lane take the value of the order.  The message, 0 of a neuron
-        # that does not fire, comes `latency` cycles after the order.
+        # `load` says which memories of this lane take the value of the order.  The message, 0 if the neuron
+        # does not fire, comes `latency` cycles after the order.
         super().__init__(
             {
                 "order": In(orders(layout)),
                 "load": In(LOADS),
                 "message": Out(form.message_bits),
                 "narrow": Out(NARROW),
+                "read": Out(signed(form.potential_bits)),
             }
         )
         self.latency = 4 + layout.message_cycles
@@ -83,11 +83,11 @@ class Lane(wiring.Component):
         self.m = m = Module()
         layout, form, order = self.layout, self.layout.network.format, self.order
         n_groups, n_places = layout.n_groups, layout.n_slots << len(order.group)
-        own_drive, words = layout.of_lane(layout.drive, self.index), layout.words[:, self.index].tolist()
+        drive, words = layout.of_lane(layout.drive, self.index), layout.words[:, self.index].tolist()
         weight_range = range(form.weights.smallest, form.weights.largest + 1)
         potentials = memory_of(m, "potentials", signed(form.potential_bits), n_groups)
         currents = memory_of(m, "currents", signed(form.current_bits), n_groups)
-        drives = memory_of(m, "drives", signed(form.potential_bits), n_groups, own_drive)
+        drives = memory_of(m, "drives", signed(form.potential_bits), n_groups, drive)
         pending = memory_of(m, "pending", layout.pending_range, n_places)
         weights = memory_of(m, "weights", weight_range, len(words), words)
         v, u, b, x, w = (memory.read_port() for memory in (potentials, currents, drives, pending, weights))
@@ -95,16 +95,14 @@ class Lane(wiring.Component):
         m.d.comb += [port.addr.eq(order.group) for port in (v, u, b)]
         m.d.comb += [x.addr.eq(Mux(order.update, place, target_place)), w.addr.eq(order.word)]
 
-        # The step of a neuron.  Cycle 0 gives addresses; cycle 1 has the numbers, and rounds what arrives.
-        # A number is shifted by what its exponent is above the smallest one, and divided after that.
+        # The step of a neuron.  Cycle 0 gives addresses; cycle 1 has the data, and rounds the arriving input.
+        # The input is shifted by its exponent less the smallest one, and then divided.
         exponent, arriving = layout.exponents[0], x.data
         if layout.capacity is not None:
             arriving = arriving << order.shift
-        arriving = self._delayed(
-            arriving.shift_left(exponent)
-            if exponent >= 0
-            else quotient(arriving, -exponent, form.input_rounding)
-        )
+        if exponent < 0:
+            arriving = quotient(arriving, -exponent, form.input_rounding)
+        arriving = self._delayed(arriving.shift_left(max(exponent, 0)))
         # Cycle 2: the current.
         current, below, above = fitted(
             self._delayed(u.data) + arriving, form.current_bits, form.current_overflow
@@ -126,9 +124,10 @@ class Lane(wiring.Component):
             self.narrow.message.eq(message_is_narrow),
             self.potential.eq(potential),
             self.current.eq(self._delayed(current, since)),
+            self.read.eq(v.data),
         ]
 
-        # Written are results of the step, or loaded numbers.
+        # Memories take results of the step, or loaded values.
         decayed = quotient(kept, form.decay_bits, form.decay_rounding)
         for memory, is_loaded, number, cycle in (
             (drives, self.load.drive, None, 0),
@@ -165,12 +164,12 @@ class Lane(wiring.Component):
         return delayed(self.m, value, cycles)
 
     def _thresholds(self, cycle: int) -> Iterator[Any]:
-        """Yield the threshold of the neuron in a cycle of its step, and in those after it."""
+        """Yield the threshold of the neuron in a cycle of its step, and then in each later cycle."""
         layout, largest = self.layout, self.layout.thresholds[1]
         if layout.capacity is None and (layout.firing_threshold == largest).all():
             yield from repeat(Const(largest))
-        own = layout.of_lane(layout.firing_threshold, self.index, filler=largest)
-        memory = memory_of(self.m, "thresholds", range(largest + 1), len(own), own)
+        values = layout.of_lane(layout.firing_threshold, self.index, filler=largest)
+        memory = memory_of(self.m, "thresholds", range(largest + 1), len(values), values)
         port = memory.read_port()
         self.m.d.comb += port.addr.eq(self.order.group)
         if layout.capacity is not None:
@@ -182,7 +181,7 @@ class Lane(wiring.Component):
             yield (threshold := self._delayed(threshold))
 
     def _fire(self, potential: Any) -> tuple[Any, Any, Any]:
-        """Return what is left of a potential, the message, and whether the message was too narrow."""
+        """Return the potential after a step, the message, and whether the message was too narrow."""
         form, thresholds, bits = self.layout.network.format, self._thresholds(4), len(potential)
         if form.graded:
             fires = potential >= next(thresholds)
@@ -206,11 +205,11 @@ class Lane(wiring.Component):
 class Core(wiring.Component):
     """A core that runs one network."""
 
-    # `command` is a stream of `action`, `neuron` and `value`; one is taken when the one before is done.
-    # `spikes` is a stream of `neuron`, `message` and `step`, in the order of steps, and of neurons in a step;
-    # a message of 0, and `last`, say that a RUN is done.  `narrow` says which registers were too narrow since
-    # REST, and `ignored` how many commands named a neuron, an action or a number that there is not.  STOP
-    # alone is taken while it runs.
+    # `command` is a stream of `action`, `neuron` and `value`; one is taken when the one before is done, STOP
+    # also during a RUN.  `spikes` is a stream of `neuron`, `message` and `step`, sorted by step and then by
+    # neuron; a message of 0, and `last`, say that a RUN is done.  Without `last`, a message of 0 answers
+    # READ, with a potential in place of the step.  `narrow` says which registers were too narrow since REST,
+    # and `ignored` how many commands had no such neuron or action, or a value out of range.
     def __init__(self, layout: CoreLayout) -> None:
         self.layout, form = layout, layout.network.format
         self.lanes = [Lane(layout, index) for index in range(layout.lanes)]
@@ -221,8 +220,9 @@ class Core(wiring.Component):
         n_sources = layout.network.n_neurons
         self.neuron_bits = max(len(self.order.group) + self.lane_bits, (n_sources - 1).bit_length())
         value_bits = max(form.potential_bits, form.current_bits, STEP_BITS)
+        step_bits = max(form.potential_bits, STEP_BITS) if layout.readable else STEP_BITS
         command = {"action": Action, "neuron": self.neuron_bits, "value": signed(value_bits)}
-        spike = {"neuron": self.neuron_bits, "message": form.message_bits, "step": STEP_BITS}
+        spike = {"neuron": self.neuron_bits, "message": form.message_bits, "step": step_bits}
         super().__init__(
             {
                 "command": In(stream.Signature(in_bytes(command))),
@@ -240,9 +240,9 @@ class Core(wiring.Component):
         self.chosen = Signal(self.lane_bits)
         self.step, self.steps_left = Signal(STEP_BITS), Signal(value_bits)
         self.is_stopping, self.is_idle, self.is_ignored = Signal(), Signal(), Signal()
-        # What the weights of a row are multiplied by, and whether the row is that of a SPIKE.
+        # The message by which the weights of a row are multiplied, and whether it came by a SPIKE.
         self.factor, self.is_command = Signal.like(self.order.factor), Signal()
-        # The first word of the row that is written, and the exponent of weights above the smallest one.
+        # The first word of the row that is written; the exponent of weights, less the smallest one.
         self.written_row = Signal(range(max(len(layout.words), 2)), reset_less=True)
         shift = layout.network.rules.exponent - layout.exponents[0]
         self.shift = Signal.like(self.order.shift, init=shift, reset_less=True)
@@ -325,7 +325,7 @@ class Core(wiring.Component):
         return Mux(self.slot == self.layout.n_slots - 1, 0, self.slot + 1)
 
     def _sweep_on(self) -> Any:
-        """Go to the next group, and after the last one to the first; return whether this one is the last."""
+        """Go to the next group, in a circle; return whether this group is the last one."""
         is_last = self.sweep == self.layout.n_groups - 1
         self.m.d.sync += self.sweep.eq(Mux(is_last, 0, self.sweep + 1))
         return is_last
@@ -357,6 +357,8 @@ class Core(wiring.Component):
                     with m.If(~is_ignored):
                         m.d.sync += [self.factor.eq(command.value), self.is_command.eq(1)]
                         m.next = "ROW"
+                if self.layout.readable:
+                    self._send_potential(command.neuron)
                 for action, name in LOADED.items():
                     with m.Case(action):
                         self._load(name, command.neuron >= self.layout.n_neurons)
@@ -373,12 +375,26 @@ class Core(wiring.Component):
                 with m.If(slot == self.layout.n_slots - 1):
                     m.next = "IDLE"
 
+    def _send_potential(self, neuron: Any) -> None:
+        """Answer READ in the cycle after it comes; it stays in the stream until its answer is taken."""
+        m, spikes, is_here = self.m, self.spikes, Signal(name="potential_is_here")
+        is_beyond, is_taken = neuron >= self.layout.n_neurons, is_here & spikes.ready
+        with m.Case(Action.READ):
+            m.d.sync += is_here.eq(~is_beyond & ~is_taken)
+            m.d.comb += [
+                self.is_ignored.eq(is_beyond),
+                self.command.ready.eq(is_beyond | is_taken),
+                spikes.valid.eq(is_here),
+                spikes.payload.neuron.eq(neuron),
+                spikes.payload.step.eq(Array(lane.read for lane in self.lanes)[neuron[: self.lane_bits]]),
+            ]
+
     def _load(self, name: str, is_ignored: Any) -> None:
         """Write the value of a command to a memory of the lane of its neuron."""
         self.m.d.comb += self.is_ignored.eq(is_ignored)
         for index, load in enumerate(self.loads):
-            is_meant = self.command.payload.neuron[: self.lane_bits] == index
-            self.m.d.comb += load[name].eq(is_meant & ~is_ignored)
+            is_addressed = self.command.payload.neuron[: self.lane_bits] == index
+            self.m.d.comb += load[name].eq(is_addressed & ~is_ignored)
 
     def _take_network(self) -> None:
         """Take the commands that write thresholds and weights."""
@@ -453,7 +469,7 @@ class Core(wiring.Component):
             ]
             m.next = "WORDS"
         with m.State("WORDS"):
-            # The next row, or step, begins so late that it reads what the last word has written.
+            # The next row or step begins late enough to read what the last word has written.
             with m.If(position == self.end):
                 m.d.sync += self.is_command.eq(0)
                 m.next = "SPIKE"

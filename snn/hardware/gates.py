@@ -8,7 +8,7 @@ from amaranth.lib.memory import Memory
 
 
 def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
-    """Return what a value was some cycles before."""
+    """Return a value as it was some cycles before."""
     for _ in range(cycles):
         register = Signal(value.shape())
         module.d.sync += register.eq(value)
@@ -18,7 +18,7 @@ def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
 
 def memory_of(module: Module, name: str, shape: Any, depth: int, values: Any = ()) -> Memory:
     """Return a memory of a module."""
-    # Yosys takes no memory without an address.
+    # Yosys takes no memory of one word, which has no address.
     memory = Memory(shape=shape, depth=max(depth, 2), init=list(values))
     module.submodules[name] = memory
     return memory

@@ -27,13 +27,14 @@ class CoreLayout(Value, Described):
     # Neurons of a group, which are updated in one cycle: a power of two.
     lanes: int = checked(checks.positive_integer, default=1)
     # Whether words whose weights are all zero are left out; a memory then says the group of each word.  By
-    # default, what takes fewer bits.
+    # default, the form that takes fewer bits.
     compressed: bool = checked(checks.flag, default=None)
     # The core has neurons first to last - 1, by default all; spikes of the others, its inputs, are commands.
-    # They follow in their order, and those before `first` come last: input k is neuron first + k, modulo all.
+    # Neuron or input k of the core is neuron (first + k) mod n_neurons of the network.
     part: tuple[int, int] | None = None
     # Which networks can be written to the core; the network is what it holds at first.
     capacity: Capacity | None = checked(checks.instance_of, Capacity, default=None)
+    readable: bool = checked(checks.flag, default=False)  # whether READ is a command
     first: int = field(init=False)  # the neuron of the network that is neuron 0 of the core
     n_neurons: int = field(init=False)  # neurons of the core
     words: np.ndarray = field(init=False)  # mantissas of the weights, row after row, shape (n_words, lanes)
@@ -63,7 +64,7 @@ class CoreLayout(Value, Described):
             if self.compressed:
                 raise ValueError("compressed must not be True for a core with a capacity; leave it out")
         sources = np.repeat(np.arange(network.n_neurons), np.diff(starts))
-        sources, targets = ((which - self.first) % network.n_neurons for which in (sources, all_targets))
+        sources, targets = ((neurons - self.first) % network.n_neurons for neurons in (sources, all_targets))
         kept = (mantissas != 0) & (targets < self.n_neurons)
         if self.capacity is None and not kept.any():
             raise ValueError("network must have a weight that is not zero, to be a core; got none")
@@ -138,7 +139,7 @@ class CoreLayout(Value, Described):
 
     @property
     def n_groups(self) -> int:
-        """Groups of neurons.  Where the last one is not full, neurons that never fire fill it."""
+        """Number of groups of neurons; neurons that never fire fill the last one."""
         return -(-self.n_neurons // self.lanes)
 
     @property
@@ -152,7 +153,7 @@ class CoreLayout(Value, Described):
 
     @property
     def n_slots(self) -> int:
-        """Steps for which arriving input is kept: the longest delay, and one."""
+        """Steps for which arriving input is kept: the longest delay plus one."""
         return int(self.network.synapses.delays.max()) + 1
 
     @property
@@ -164,7 +165,7 @@ class CoreLayout(Value, Described):
 
     @property
     def thresholds(self) -> tuple[int, int]:
-        """The smallest and the largest threshold; a graded message of a smaller one would say nothing."""
+        """The smallest and the largest threshold; below the smallest one, a graded message would be 0."""
         if self.capacity is not None:
             return 2**self.network.rules.message_shift, 2 ** (self.network.format.potential_bits - 1) - 1
         return int(self.firing_threshold.min()), int(self.firing_threshold.max())
@@ -195,7 +196,7 @@ class CoreLayout(Value, Described):
 
     @property
     def message_cycles(self) -> int:
-        """Cycles in which a message is found: graded ones in one, others bit by bit."""
+        """Cycles that a message takes: one if it is graded, else one for each bit."""
         form = self.network.format
         # A quotient has no bits above those of the largest potential / threshold.
         largest = 2 ** (form.potential_bits - 1) // self.thresholds[0]
@@ -226,7 +227,7 @@ class CoreLayout(Value, Described):
     def cycles(self, n_steps: int, neurons: np.ndarray, steps: np.ndarray | None = None) -> int:
         """Return the cycles of a RUN with spikes of these neurons in these steps.
 
-        Without their steps, as if each neuron fired alone in its step: an upper bound.
+        Without `steps` they are an upper bound, as if each neuron fired alone in its step.
         """
         sweep = self.n_groups + 5 + self.message_cycles
         groups, n_firing = neurons // self.lanes, len(neurons)
@@ -241,7 +242,7 @@ class CoreLayout(Value, Described):
         )
 
     def of_lane(self, values: np.ndarray, lane: int, filler: int = 0) -> list[int]:
-        """Return the numbers of the neurons of a lane, with a filler where the last group is not full."""
+        """Return the values of the neurons of a lane, with a filler for missing neurons of the last group."""
         padded = np.full(self.n_groups * self.lanes, filler, dtype=np.int64)
         padded[: len(values)] = values
         return padded[lane :: self.lanes].tolist()

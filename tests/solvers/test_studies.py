@@ -478,16 +478,14 @@ def test_cycles_of_a_design_are_not_less_than_those_of_the_gates(positive):
     """Each stage, in one RUN; a signal of zero has none."""
     pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
     from snn.hardware import SimulatedCore  # Amaranth is an extra
-    from snn.hardware.layout import CoreLayout
 
     problem, runs = random_problem(5, 6, positive=positive, n_signals=1), []
     core = SimulatedCore(core_network(problem))
-    layout = CoreLayout(core_network(problem))
 
     def count(commands):
         spikes = core(commands)
         steps, neurons, _ = np.array(spikes, dtype=np.int64).reshape(-1, 3).T
-        runs.append(layout.cycles(commands[-1][2], neurons, steps))
+        runs.append(core.layout.cycles(commands[-1][2], neurons, steps))
         return spikes
 
     solve_on_core(problem, count, tol=1e-2, max_duration=500.0)

@@ -3,7 +3,8 @@
 //     --top-module snn_core snn_core.vlt snn_core.v core_bench.cpp
 // The widths are those of the fields of the payloads; a payload has at most 64 bits.
 // A command is a line of action, neuron, value, and the cycles in which the core has to be ready again.
-// A spike is a line of step, neuron and message; the end of a RUN is a line of "end" and the ignored commands.
+// A spike is a line of step, neuron and message, and the answer to READ one of potential, neuron and 0; the end
+// of a RUN is a line of "end" and the ignored commands.
 // The receiver of spikes is not ready in a quarter of the cycles, at most four one after the other.
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +18,7 @@ int main(int, char**) {
     Vsnn_core core(&context);
     uint32_t random = 1;
     int stalled = 0;
-    // One clock cycle; spikes are taken in it.
+    // One clock cycle; spikes are taken in it.  Return whether the core takes a command in it.
     auto tick = [&] {
         random = random * 1664525u + 1013904223u;
         stalled = (random >> 30) == 0 && stalled < 4 ? stalled + 1 : 0;
@@ -34,8 +35,10 @@ int main(int, char**) {
                        (unsigned long long)field(spike, NEURON_BITS, MESSAGE_BITS));
             }
         }
+        const bool is_taken = core.s_axis_tready;
         core.clk = 1;
         core.eval();
+        return is_taken;
     };
     core.rst = 1;
     core.s_axis_tvalid = 0;
@@ -46,7 +49,7 @@ int main(int, char**) {
         core.s_axis_tdata = (uint64_t)action | (uint64_t)neuron << ACTION_BITS |
                             field((uint64_t)value, 0, VALUE_BITS) << (ACTION_BITS + NEURON_BITS);
         core.s_axis_tvalid = 1;
-        tick();  // it is ready, and takes the command
+        while (!tick() && limit > 0) --limit;
         core.s_axis_tvalid = 0;
         core.clk = 0;
         core.eval();

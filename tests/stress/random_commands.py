@@ -14,28 +14,38 @@ from amaranth.hdl import Fragment
 
 from snn import SpikingNetwork
 from snn.digital import Action, DigitalFormat, DigitalNetwork, FixedPoint
-from snn.hardware import to_verilog
+from snn.hardware import Capacity, to_verilog
 from snn.hardware.core import Core
 from tests.reference.core import EmulatedCore
 
 # Cycles that a spike may wait for its receiver: `core_bench.cpp`.
 LONGEST_STALL = 5
-# Neurons, lanes, compressed, the part on the core, the format.
+# Neurons, the format, the core.  A capacity has exponents from two below that of the network to two above it.
 CORES = {
-    "one neuron": (2, 1, False, (0, 1), {}),
-    "neurons that do not fill the lanes": (7, 4, False, (0, 7), {"message_bits": 4}),
-    "delays": (9, 2, False, (0, 9), {"delay": 3, "reset": "zero"}),
-    "compressed rows": (11, 2, True, (0, 11), {"weights": FixedPoint(bits=5), "current_overflow": "wrap"}),
-    "inputs, graded messages": (12, 4, True, (3, 9), {"graded": True, "message_bits": 12}),
+    "one neuron": (2, {}, {"part": (0, 1)}),
+    "neurons that do not fill the lanes": (7, {"message_bits": 4}, {"lanes": 4}),
+    "delays": (9, {"delay": 3, "reset": "zero"}, {"lanes": 2, "readable": True}),
+    "compressed rows": (
+        11,
+        {"weights": FixedPoint(bits=5), "current_overflow": "wrap"},
+        {"lanes": 2, "compressed": True},
+    ),
+    "inputs, graded messages": (
+        12,
+        {"graded": True, "message_bits": 12},
+        {"lanes": 4, "compressed": True, "part": (3, 9), "readable": True},
+    ),
+    "a capacity": (7, {"delay": 1}, {"lanes": 2, "capacity": 2**9, "readable": True}),
 }
+WRITES = Action.THRESHOLD, Action.ROW, *[Action.WEIGHT] * 5, Action.EXPONENT
 
 
-def network_of(n_neurons, options, rng):
+def network_of(n_neurons, form, rng):
     weights = rng.normal(0.0, 0.5, (n_neurons, n_neurons)) * (rng.random((n_neurons, n_neurons)) < 0.4)
     weights[0, -1] = weights[1, 0] = -0.5
     np.fill_diagonal(weights, 0.0)
     network = SpikingNetwork(weights, rng.uniform(-0.5, 1.5, n_neurons), rng.uniform(0.5, 1.5, n_neurons))
-    return DigitalNetwork.of(network, DigitalFormat(**options), time_step=0.25)
+    return DigitalNetwork.of(network, DigitalFormat(**form), time_step=0.25)
 
 
 def random_sequence(layout, core, rng):
@@ -44,9 +54,13 @@ def random_sequence(layout, core, rng):
     most, wide = layout.network.format.largest_message, 2 ** (layout.network.format.potential_bits - 1)
     for _ in range(rng.integers(1, 4)):
         for _ in range(rng.integers(8)):
-            action = int(rng.choice([Action.DRIVE, Action.POTENTIAL, Action.CURRENT, Action.STOP, 12]))
-            bound = int(rng.choice([wide // 8, 2**31]))
-            yield action, int(rng.integers(2**core.neuron_bits)), int(rng.integers(-bound, bound))
+            actions = [Action.DRIVE, Action.POTENTIAL, Action.CURRENT, Action.STOP, Action.READ, 12, *WRITES]
+            action = int(rng.choice(actions if layout.capacity else actions[: -len(WRITES)]))
+            bound = int(rng.choice([wide // 8, 2**31] if action < Action.THRESHOLD else [4, 100, wide]))
+            value = int(rng.integers(-bound, bound))
+            if action == Action.EXPONENT:
+                value = int(rng.integers(layout.exponents[0] - 1, layout.exponents[1] + 2))
+            yield action, int(rng.integers(2**core.neuron_bits)), value
         # Registers of what arrives have room for one spike of each source in a step.
         for source in range(layout.n_neurons, 2**core.neuron_bits):
             if rng.random() < 0.3:
@@ -61,15 +75,21 @@ def longest(layout, core, action, value):
     if action == Action.RUN:
         step = 3 * layout.n_groups + core.lanes[0].latency + 2 + layout.n_neurons * words
         return 2 + LONGEST_STALL + max(value, 0) * step
+    if action == Action.READ:
+        return 1 + LONGEST_STALL
     return max(words, layout.n_groups * layout.n_slots + 1) if action in (Action.REST, Action.SPIKE) else 0
 
 
 def try_core(name, n_sequences, folder):
     """Give a core in Verilog random commands, and compare what it sends with the emulator."""
-    n_neurons, lanes, compressed, part, options = CORES[name]
+    n_neurons, form, options = CORES[name]
     rng = np.random.default_rng(n_neurons)
-    network = network_of(n_neurons, options, rng)
-    layout = to_verilog(network, folder, lanes=lanes, compressed=compressed, part=part)
+    network = network_of(n_neurons, form, rng)
+    if "capacity" in options:
+        least, largest = network.rules.exponent - 2, network.rules.exponent + 2
+        limits = {"least_exponent": least, "largest_exponent": largest, "largest_sum": options["capacity"]}
+        options = {**options, "capacity": Capacity(**limits)}
+    layout = to_verilog(network, folder, **options)
     core, emulator = Core(layout), EmulatedCore(layout)
     Fragment.get(core, None)  # Amaranth warns of a core that is never made
     payload = core.command.payload
@@ -90,9 +110,9 @@ def try_core(name, n_sequences, folder):
     for _ in range(n_sequences):
         for action, neuron, value in random_sequence(layout, core, rng):
             lines.append(f"{int(action)} {neuron} {value} {longest(layout, core, action, value)}")
-            spikes = emulator.do(action, neuron, value)
-            if spikes is not None:
-                expected += [f"{step} {source} {message}" for step, source, message in spikes]
+            for number, source, message in emulator.do(action, neuron, value):
+                expected.append(f"{number % 2**32} {source} {message}")
+            if action == Action.RUN:
                 expected.append(f"end {emulator.ignored}")
     program = folder / "obj_dir" / "Vsnn_core"
     done = subprocess.run([program], input="\n".join(lines), capture_output=True, text=True, check=False)
