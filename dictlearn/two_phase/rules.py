@@ -25,15 +25,7 @@ from snn.base.archive import Entry
 from snn.base.value import Value, checked
 from solvers.workers.blas import load_scipy_linalg
 
-__all__ = [
-    "Entry",
-    "PaperSteps",
-    "Rule",
-    "UsageSteps",
-    "change_weights",
-    "observed_penalty",
-    "project_lateral",
-]
+__all__ = ["Entry", "PaperSteps", "Rule", "UsageSteps", "change_weights", "project_lateral"]
 
 # epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
 PROJECTION_RIDGE = 0.01
@@ -352,24 +344,6 @@ def change_weights(
             )
         are_columns = not each.flags.c_contiguous
         updates.change_rows(each.T if are_columns else each, are_columns, codes, values, keep, least, *memory)
-
-
-def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
-    """Return ``rho_i = -F_i @ g_D / kappa``, the part of the reconstruction error along each atom.
-
-    Its shape is (n_signals, n_atoms).  In an optimal code it is lambda1 s_i for every active neuron: what the
-    atom could still explain equals its penalty.  This does not hold in the code of a short run.
-
-    Parameters
-    ----------
-    synapses : Synapses
-        F.
-    reconstruction_gradient : ndarray, shape (n_signals, n_inputs)
-        g_D.
-    kappa : float
-        Strength of the feedback.
-    """
-    return (reconstruction_gradient / -kappa) @ synapses.feedforward_rows
 
 
 def project_lateral(
