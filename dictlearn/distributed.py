@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,10 +68,9 @@ class ClusterSamples(Samples):
             self.largest = max(self.largest, float(np.abs(signals).max()))
         self._checked = signed
 
-    def blocks(self) -> Iterator[tuple[np.ndarray, None]]:
-        """Yield blocks of samples in C order: in another order, sums along rows round differently."""
-        for rows in blocks_of_rows(*self._file.shape):
-            yield np.ascontiguousarray(self._file[rows], dtype=np.float64), None
+    def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
+        """Return samples in C order: in another order, sums along rows round differently."""
+        return np.ascontiguousarray(self._file[rows], dtype=np.float64), None
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
         """Run a batch on the workers; they repeat tasks of workers that die."""

@@ -44,8 +44,12 @@ class Samples(Closed, ABC):
         """Check all signals: their number of features, unless it is None, and their signs."""
 
     @abstractmethod
+    def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return some signals, float64 in C order and zero where unknown, and their mask or None."""
+
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Yield (signals, known) for each block: float64, zero where unknown; a mask or None for `known`."""
+        """Yield the signals and their mask block by block."""
+        return (self.read(rows) for rows in blocks_of_rows(self.n_signals, self.n_inputs))
 
     @cached_property
     def _measured(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -109,9 +113,9 @@ class Samples(Closed, ABC):
                 IllPosedWarning,
             )
 
-    @abstractmethod
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
         """Run a batch, whose signals are these rows, and its probes; return what neurons observe."""
+        return batch.run(synapses, *self.read(rows), n_threads=n_threads)
 
 
 def blocks_of_rows(n_signals: int, n_inputs: int) -> Iterator[slice]:
@@ -138,15 +142,9 @@ class SamplesInMemory(Samples):
         self.largest = float(np.abs(self._known).max())
         self._checked |= {(None, signed), (self.n_inputs, signed)}
 
-    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Yield some signals at a time."""
-        for rows in blocks_of_rows(self.n_signals, self.n_inputs):
-            yield self._known[rows], None if self._mask is None else self._mask[rows]
-
-    def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch in threads."""
-        known = None if self._mask is None else self._mask[rows]
-        return batch.run(synapses, self._known[rows], known, n_threads=n_threads)
+    def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return these rows of the signals and of the mask."""
+        return self._known[rows], None if self._mask is None else self._mask[rows]
 
 
 class SparseSamples(Samples):
@@ -168,14 +166,9 @@ class SparseSamples(Samples):
             row = int(np.searchsorted(self._signals.indptr, wrong[0], side="right")) - 1
             checked_signals(self._signals[[row]].toarray(), self.n_inputs, first=row, signed=signed)
 
-    def blocks(self) -> Iterator[tuple[np.ndarray, None]]:
-        """Yield some signals at a time."""
-        for rows in blocks_of_rows(self.n_signals, self.n_inputs):
-            yield self._signals[rows].toarray(), None
-
-    def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch in threads."""
-        return batch.run(synapses, self._signals[rows].toarray(), n_threads=n_threads)
+    def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
+        """Return these rows of the matrix as a dense array."""
+        return self._signals[rows].toarray(), None
 
 
 def samples_of(
