@@ -283,18 +283,15 @@ class TwoPhaseLearner(Resumable):
         """
         # One thread suffices for small products, and rounding does not depend on the number of threads.
         with one_blas_thread():
-            return self._learn_batch(n_signals, run)
-
-    def _learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
-        batch = self.batch(n_signals)
-        try:
-            observed = run(batch)
-        except RunawayFeedbackError as error:
-            raise RunawayFeedbackError(
-                f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
-                "subtract the mean of signals with an offset, or learn in exact time (time=Exact())"
-            ) from None
-        new, objective = self._after(batch, observed)
+            batch = self.batch(n_signals)
+            try:
+                observed = run(batch)
+            except RunawayFeedbackError as error:
+                raise RunawayFeedbackError(
+                    f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
+                    "subtract the mean of signals with an offset, or learn in exact time (time=Exact())"
+                ) from None
+            new, objective = self._after(batch, observed)
         assign(self, **vars(new))  # all at once: Ctrl-C comes before or after
         return objective
 

@@ -104,12 +104,13 @@ class Synapses(Closed):
 
     def _closed(self, gamma: float, closed: np.ndarray) -> np.ndarray:
         """Return the rows of H - gamma F B, written to the array `closed`."""
-        with one_blas_thread():
-            return self._close_rows(gamma, closed)
-
-    def _close_rows(self, gamma: float, closed: np.ndarray) -> np.ndarray:
         forward, back, lateral = self.feedforward_rows, self.feedback_rows, self.lateral_rows
-        if len(back) > LATERAL_BLOCK and updates.is_transpose(forward, back):
+        with one_blas_thread():
+            if len(back) <= LATERAL_BLOCK or not updates.is_transpose(forward, back):
+                np.matmul(back, forward, out=closed)
+                closed *= -gamma
+                closed += lateral
+                return closed
             load_scipy_linalg()
             from scipy.linalg.blas import dsyrk
 
@@ -120,10 +121,6 @@ class Synapses(Closed):
                 dsyrk(1.0, block.T, c=product[: len(block)].T, trans=True, overwrite_c=True)
                 np.matmul(others, block.T, out=product[len(block) :])
                 updates.close_columns(closed, lateral, product, first, gamma)
-        else:
-            np.matmul(back, forward, out=closed)
-            closed *= -gamma
-            closed += lateral
         return closed
 
     def weights(self, layers: Layers, gamma: float) -> Segments:
