@@ -95,11 +95,6 @@ class Layers:
         return _populations(_end(self.coding), self.n_inputs, pairs=self.signs.signed_inputs)
 
     @property
-    def n_input_neurons(self) -> int:
-        """Number of neurons of the first layer."""
-        return _end(self.inputs)
-
-    @property
     def n_neurons(self) -> int:
         """Number of neurons of all layers."""
         return _end(self.predictions or self.coding)

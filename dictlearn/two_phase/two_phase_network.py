@@ -382,7 +382,7 @@ class TwoPhaseNetwork(Value, Described):
         layers, x = self.layers, np.zeros(self.n_inputs)
         network = self.spiking_network(x, penalty=penalty, gamma=gamma, reweighting=reweighting)
         nothing = np.zeros((self.n_inputs, self.n_atoms))
-        n_first = layers.n_input_neurons
+        n_first = layers.coding[0].first
         return to_nir(
             network,
             input_weights=(1.0 - gamma) * layers.drives(np.eye(self.n_inputs), nothing).T,

@@ -163,7 +163,7 @@ def test_spikes_after_a_round_trip_through_nir(signs, gamma, tmp_path):
     np.testing.assert_array_equal(came.firing_threshold[order], ours.firing_threshold)
     np.testing.assert_allclose(came.soma_bias[order], ours.soma_bias, rtol=1e-14, atol=1e-16)
     one, other = (simulate(each, 30.0, record_spikes=True).spikes for each in (ours, came))
-    assert np.count_nonzero(one.neurons >= network.layers.n_input_neurons) > 5
+    assert np.count_nonzero(one.neurons >= network.layers.coding[0].first) > 5
     np.testing.assert_array_equal(order[one.neurons], other.neurons)
     np.testing.assert_allclose(one.times, other.times, rtol=0, atol=1e-10)
     assert ("coding_neurons_to_input_neurons" in graph.nodes) is (gamma > 0.0)
