@@ -53,11 +53,6 @@ class SizeComparison(Value, Drawn):
         return np.vectorize(lambda score: score.objective)(self.scores)
 
     @property
-    def nonzeros(self) -> np.ndarray:
-        """Mean number of atoms in a code."""
-        return np.vectorize(lambda score: score.nonzeros)(self.scores)
-
-    @property
     def unused(self) -> np.ndarray:
         """Share of the atoms that no code of a held-out signal uses."""
         return np.vectorize(lambda score: np.mean(score.usage == 0))(self.scores)
