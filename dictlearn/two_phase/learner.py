@@ -74,8 +74,6 @@ class TwoPhaseLearner(Resumable):
         Samples learned from so far.
     n_spikes : int
         Spikes that these samples took.
-    n_bounded : int
-        Number of times that a threshold fell below LEAST_THRESHOLD and was raised to it.
     n_replaced : int
         Number of replaced atoms: dead atoms, and atoms whose replacement won its trial.
     frozen, lesioned : ndarray of bool, shape (n_atoms,)
@@ -102,7 +100,6 @@ class TwoPhaseLearner(Resumable):
     lesioned: np.ndarray = in_file("b", ("atoms",))
     n_samples: int = in_file("iu", (), 0, default=0)
     n_spikes: int = in_file("iu", (), 0, default=0)
-    n_bounded: int = in_file("iu", (), 0, default=0)
     n_replaced: int = in_file("iu", (), 0, default=0)
     n_saturated: int = in_file("iu", (), 0, default=0)
     n_halvings: int = in_file("iu", (), 0, default=0)
@@ -354,10 +351,9 @@ class TwoPhaseLearner(Resumable):
             synapses.replace(fixed, before.feedforward_rows[:, fixed], before.feedback_rows[fixed])
             for name, rows in settings.rule._of_atoms(memory).items():
                 rows[fixed] = known[name][fixed] if name in known else 0.0
-        n_bounded = updates.bound(
+        if not updates.bound(
             synapses.values, settings.signs.least_weight, synapses.thresholds, LEAST_THRESHOLD
-        )
-        if n_bounded < 0:
+        ):
             raise ValueError(
                 "rule must keep weights finite and their signs as the settings require; "
                 f"{type(settings.rule).__name__} did not after {self.n_samples:,} samples: the weights are "
@@ -377,7 +373,6 @@ class TwoPhaseLearner(Resumable):
             last_compared=last_compared,
             n_samples=now,
             n_spikes=self.n_spikes + int(observed.n_spikes.sum()),
-            n_bounded=self.n_bounded + n_bounded,
             _history=copy.copy(self._history),
         )
         if settings.replacement or self.replacement.running:

@@ -144,16 +144,15 @@ def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compare
 
 @uncounted
 def bound(values, least, thresholds, least_threshold):
-    """Raise low thresholds to the smallest allowed; return how many, or -1 if a weight is impossible."""
+    """Raise thresholds to at least `least_threshold`; return whether all weights are finite and allowed."""
     # The limit 1e150 keeps squares of weights in the range of floats.
-    is_possible, n_bounded = True, 0
+    is_possible = True
     for k in range(values.shape[0]):
         is_possible &= (abs(values[k]) < 1e150) & (values[k] >= least)
     for i in range(thresholds.shape[0]):
         if thresholds[i] < least_threshold:
             thresholds[i] = least_threshold
-            n_bounded += 1
-    return n_bounded if is_possible else -1
+    return is_possible
 
 
 @uncounted

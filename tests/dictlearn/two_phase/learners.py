@@ -26,7 +26,7 @@ TIMES = {
     "1/32, Euler, subtracting": Clock(1 / 32, RealNeuron(integration="euler")),
     "1/32, to zero": Clock(1 / 32, RealNeuron(reset="zero")),
 }
-COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "n_halvings")
+COUNTERS = ("n_samples", "n_spikes", "n_replaced", "n_saturated", "n_halvings")
 
 
 def planted(n_atoms=8, n_inputs=12, n_signals=300, signs=None, seed=0):
