@@ -111,6 +111,17 @@ def patch_signals(images: list[np.ndarray], side: int, n: int, *, seed: int, con
     return split_channels(normalise(remove_mean(patches)[0])[0])
 
 
+def split_patches(
+    images: list[np.ndarray], side: int, n_learned: int, n_tested: int, *, contrast: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `patch_signals` of the training part of photographs, and of their test part."""
+    learned, tested = held_out(images)
+    return (
+        patch_signals(learned, side, n_learned, seed=0, contrast=contrast),
+        patch_signals(tested, side, n_tested, seed=1, contrast=contrast),
+    )
+
+
 def panned_window(
     image: np.ndarray, n_frames: int, shift: float, *, side: int, corner: tuple[int, int] = (0, 0)
 ) -> np.ndarray:

@@ -29,7 +29,7 @@ from dictlearn.pictures import plot_atoms
 from examples._animation import save_animation
 from examples._baselines import learn_with_scikit_learn
 from examples._common import BLUE, GREY, at_least, parser
-from examples._data import held_out, patch_signals, photographs
+from examples._data import photographs, split_patches
 
 SIDE = 12
 N_ATOMS = 100
@@ -49,15 +49,6 @@ class LearningHistory:
     dictionaries: np.ndarray
     objectives: np.ndarray
     n_spikes: np.ndarray
-
-
-def signals_of_scenes(n_samples: int, n_held_out: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return patches of whitened photographs in + and - channels, to learn from and held out."""
-    parts = held_out([whiten(image) for image in photographs()])
-    return tuple(
-        patch_signals(part, SIDE, n, seed=seed, contrast=LEAST_CONTRAST)
-        for seed, (part, n) in enumerate(zip(parts, (n_samples, n_held_out), strict=True))
-    )
 
 
 def marks_of(n_samples: int, n_frames: int) -> np.ndarray:
@@ -147,7 +138,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--frames", type=at_least(3), default=N_FRAMES, help="pictures, 12 a second")
     options = command.parse_args(arguments)
 
-    signals, tested = signals_of_scenes(options.samples, N_HELD_OUT)
+    scenes = [whiten(image) for image in photographs()]
+    signals, tested = split_patches(scenes, SIDE, options.samples, N_HELD_OUT, contrast=LEAST_CONTRAST)
     start = random_dictionary(options.atoms, signals.shape[1], rng=0)
     history = watched_learning(signals, tested, start, options.samples, options.frames)
     other = learn_with_scikit_learn(

@@ -15,7 +15,7 @@ import numpy as np
 
 from dictlearn import LearningSettings, learn_dictionary
 from examples._common import BLUE, GREY, ORANGE, at_least, figure, parser, save, table
-from examples._data import held_out, patch_signals, photographs
+from examples._data import photographs, split_patches
 from snn import NetworkState, Simulator, SpikingNetwork
 from solvers import LassoProblem, certify, lasso_network
 
@@ -89,11 +89,7 @@ def random_problem(n_features: int, n_atoms: int) -> LassoProblem:
 
 def photograph_problem(n_samples: int) -> LassoProblem:
     """Return the problem of a held-out patch; its atoms are learned from photographs in two channels."""
-    parts = held_out(photographs())
-    signals, tested = (
-        patch_signals(part, 8, n, seed=seed, contrast=0.1)
-        for seed, (part, n) in enumerate(zip(parts, (n_samples, 1), strict=True))
-    )
+    signals, tested = split_patches(photographs(), 8, n_samples, 1, contrast=0.1)
     learner = learn_dictionary(
         signals, 256, settings=LearningSettings(penalty=PENALTY), n_samples=n_samples, rng=0
     )

@@ -35,7 +35,7 @@ from dictlearn import (
 from dictlearn.pictures import plot_atoms
 from examples._baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
-from examples._data import handwritten_digits, held_out, patch_signals, photographs, random_network
+from examples._data import handwritten_digits, held_out, photographs, random_network, split_patches
 from snn import Clock, NetworkState, SpikeTrain, simulate
 from snn.pictures import TIME_LABEL
 
@@ -81,10 +81,7 @@ def task(name: str, n_signals: int = N_PATCHES, n_held_out: int = 10_000) -> Tas
     else:
         images = [whiten(image) for image in photographs()]
         title, side, contrast, n_atoms = "16 x 16 patches of whitened photographs", 16, 4.0, 1024
-    signals, others = (
-        patch_signals(part, side, n, seed=seed, contrast=contrast)
-        for seed, (part, n) in enumerate(zip(held_out(images), (n_signals, n_held_out), strict=True))
-    )
+    signals, others = split_patches(images, side, n_signals, n_held_out, contrast=contrast)
     return Task(name=name, title=title, signals=signals, held_out=others, side=side, n_atoms=n_atoms)
 
 

@@ -26,7 +26,7 @@ from dictlearn import (
     random_dictionary,
 )
 from examples._common import BLUE, GREEN, GREY, ORANGE, at_least, figure, parser, save, table
-from examples._data import held_out, patch_signals, photographs
+from examples._data import photographs, split_patches
 from snn.digital import FixedPoint
 
 PATCH_SIZE = 8
@@ -101,11 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--bits", type=at_least(2, 24), nargs="+", default=list(BITS), help="of a weight")
     command.add_argument("--held-out", type=at_least(1), default=2_000, help="patches to evaluate on")
     options = command.parse_args(arguments)
-    parts = held_out(photographs())
     n_signals = min(options.samples, 100_000)
-    signals, tested = (
-        patch_signals(part, PATCH_SIZE, n, seed=seed, contrast=LEAST_CONTRAST)
-        for seed, (part, n) in enumerate(zip(parts, (n_signals, options.held_out), strict=True))
+    signals, tested = split_patches(
+        photographs(), PATCH_SIZE, n_signals, options.held_out, contrast=LEAST_CONTRAST
     )
 
     def scores(network: TwoPhaseNetwork, scale: float) -> dict[str, float]:

@@ -26,7 +26,7 @@ from dictlearn import (
 )
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREY, ORANGE, at_least, figure, parser, save, table
-from examples._data import held_out, patch_signals, photographs
+from examples._data import photographs, split_patches
 from snn import Exact, Simulator, SpikeTrain, SpikingNetwork, Stimulus, Trials, simulate_trials
 from solvers import LassoProblem, lasso_network
 
@@ -279,11 +279,8 @@ class Findings(NamedTuple):
 
 def record(n_neurons: int, n_samples: int, n_trials: int, n_patches: int) -> Findings:
     """Learn, and do all experiments."""
-    parts = held_out([whiten(image) for image in photographs()])
-    signals, tested = (
-        patch_signals(part, SIDE, n, seed=seed, contrast=CONTRAST)
-        for seed, (part, n) in enumerate(zip(parts, (n_samples, n_patches), strict=True))
-    )
+    scenes = [whiten(image) for image in photographs()]
+    signals, tested = split_patches(scenes, SIDE, n_samples, n_patches, contrast=CONTRAST)
     settings = LearningSettings(penalty=PENALTY)
     learner = learn_dictionary(signals, n_neurons, settings=settings, n_samples=n_samples, rng=0)
     cortex = Cortex(learner.dictionary)
