@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -67,25 +66,10 @@ def text_of(values: np.ndarray, kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
 
 
-def array_of(text: str, kind: str) -> np.ndarray:
-    """Return the array that `text_of` wrote."""
-    return np.frombuffer(base64.b64decode(text), dtype=kind)
-
-
 def rows_of(histories: Sequence[CodeHistory]) -> list[int]:
     """Return the atoms that have a row: the atoms with the largest optimal entries at any penalty."""
     largest = np.max([history.optimum for history in histories], axis=0)
     return np.argsort(-largest, kind="stable")[:N_ROWS].tolist()
-
-
-def write(path: Path, runs: dict) -> None:
-    path.write_text(f"const {CONSTANT} = {json.dumps(runs, separators=(',', ':'))};\n", encoding="utf-8")
-
-
-def read(path: Path) -> dict:
-    """Return what `write` wrote."""
-    text = path.read_text(encoding="utf-8")
-    return json.loads(text.removeprefix(f"const {CONSTANT} = ").rstrip().removesuffix(";"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / FILE
-    write(path, runs)
+    path.write_text(f"const {CONSTANT} = {json.dumps(runs, separators=(',', ':'))};\n", encoding="utf-8")
     print(f"runs: {path}, {path.stat().st_size / 1024:,.0f} KB")
     return 0
 
