@@ -18,6 +18,8 @@ DPI = 112.5  # 720 pixels of the width of a page
 # A palette has the colours of lines, greys for photographs, the most frequent colours, and mean colours.
 LINES = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY, SKY)
 N_GREYS, N_FREQUENT, N_MEANS = 17, 8, 24
+# Time for which a frame, and the last frame, is shown, in milliseconds.
+FRAME_TIME, LAST_FRAME_TIME = 80, 2500
 
 
 def frame_of(picture: Figure) -> Image.Image:
@@ -51,14 +53,7 @@ def in_palette(frame: Image.Image, palette: np.ndarray) -> Image.Image:
 
 
 def save_animation(
-    picture: Figure,
-    draw: Callable[[int], None],
-    n_frames: int,
-    output: Path,
-    name: str,
-    *,
-    milliseconds: int = 80,
-    hold: int = 2500,
+    picture: Figure, draw: Callable[[int], None], n_frames: int, output: Path, name: str
 ) -> Path:
     """Draw all frames, write them to one file, and print its path; the last frame is held for longer."""
     picture.set_dpi(DPI)
@@ -70,7 +65,7 @@ def save_animation(
     first, *others = [in_palette(frame, palette).convert("RGB") for frame in frames]
     output.mkdir(parents=True, exist_ok=True)
     path = output / name
-    durations = [milliseconds] * (n_frames - 1) + [hold]
+    durations = [FRAME_TIME] * (n_frames - 1) + [LAST_FRAME_TIME]
     # Frames of few colours without loss are half as large as in a GIF, and smaller than with loss.
     lossless = {"lossless": True, "quality": 60, "method": 4}
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0, **lossless)

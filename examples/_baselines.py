@@ -51,7 +51,6 @@ def learn_by_gradient_descent(
     penalty: float,
     n_samples: int,
     step: float,
-    halving: float = np.inf,
     batch_size: int = 1,
     marks: Sequence[int] | None = None,
     rng: int | np.random.Generator | None = None,
@@ -61,7 +60,7 @@ def learn_by_gradient_descent(
 
     For each batch, with A its exact codes as rows, and then for every atom d_i::
 
-        D <- D - eta A^T (A D - X)                eta = step / (1 + n / halving) after n samples
+        D <- D - step A^T (A D - X)
         d_i <- max(d_i, 0) / ||max(d_i, 0)||
 
     Only atoms in use change, and none vanishes, however large the step.  The best step is of the order of one
@@ -71,23 +70,19 @@ def learn_by_gradient_descent(
     """
     dictionary = unit_norm(start)
     gram = dictionary @ dictionary.T
-    n_seen = 0
     _exact_codes(dictionary, signals[:1], penalty, gram)  # compiles
 
     def learn(batch: np.ndarray) -> np.ndarray:
-        nonlocal n_seen
         codes = _exact_codes(dictionary, signals[batch], penalty, gram)
         used = np.flatnonzero(codes.any(axis=0))
         codes = codes[:, used]
-        eta = step / (1.0 + n_seen / halving)
-        moved = dictionary[used] - eta * (codes.T @ (codes @ dictionary[used] - signals[batch]))
+        moved = dictionary[used] - step * (codes.T @ (codes @ dictionary[used] - signals[batch]))
         np.maximum(moved, 0.0, out=moved)
         # No atom becomes zero: if a_i > 0 at an optimal code, d_i . (x - a D) = penalty, so the gradient of
         # d_i has a negative product with d_i, and some entry of d_i grows.
         dictionary[used] = unit_norm(moved)
         gram[used] = dictionary[used] @ dictionary.T
         gram[:, used] = gram[used].T
-        n_seen += len(batch)
         return dictionary
 
     batches = batches_in_order(len(signals), n_samples, batch_size=batch_size, seed=seed_of_order(rng))

@@ -85,17 +85,17 @@ def handwritten_digits() -> np.ndarray:
     return mnist_data()[0] / 255.0
 
 
-def held_out(data: Data, *, one_in: int = 5) -> tuple[Data, Data]:
-    """Return training data and test data; the test data are 1 / `one_in` of all data.
+def held_out(data: Data) -> tuple[Data, Data]:
+    """Return training data and test data; a fifth of all data is for the test.
 
     In a list of photographs, the right-hand end of each is for the test, so that no pixel is in both.  The
     scenes are the same: to test on other scenes, hold out whole photographs.  In an array with a sample in
-    each row, every `one_in`-th row is for the test, so that each of the digits occurs equally often.
+    each row, every fifth row is for the test, so that each of the digits occurs equally often.
     """
     if isinstance(data, np.ndarray):
-        tested = np.arange(len(data)) % one_in == one_in - 1
+        tested = np.arange(len(data)) % 5 == 4
         return data[~tested], data[tested]
-    ends = [image.shape[1] - image.shape[1] // one_in for image in data]
+    ends = [image.shape[1] - image.shape[1] // 5 for image in data]
     return (
         [image[:, :end] for image, end in zip(data, ends, strict=True)],
         [image[:, end:] for image, end in zip(data, ends, strict=True)],

@@ -65,18 +65,13 @@ class _Layers:
 
     @classmethod
     def of(
-        cls,
-        problem: LassoProblem,
-        signal: int = 0,
-        *,
-        tau: float = 0.1,
-        unit: float | None = None,
-        arithmetic: str = "fixed",
+        cls, problem: LassoProblem, signal: int = 0, *, tau: float = 0.1, arithmetic: str = "fixed"
     ) -> Self:
         """Return the network for one signal of a problem with one penalty and atoms of norm one.
 
-        `unit` is the value that the number 1 stands for: multiply `v1` by it.  It is 1 in floats; in integers
-        the largest correlation becomes 2^20, or with two layers the largest entry of the signal 2^14.
+        The attribute `unit` is the value of the number 1: multiply `v1` by it.  It is 1 in floats; in
+        integers the largest correlation becomes 2^20, or with two layers the largest entry of the signal
+        2^14.
         """
         penalties = problem.l1_weights
         if problem.penalty.is_positive or problem.feature_weights is not None or np.ptp(penalties) != 0.0:
@@ -84,8 +79,7 @@ class _Layers:
         if np.abs(problem.atoms.squared_norms - 1.0).max() > 1e-9:
             raise ValueError("problem must have atoms of norm one: so has the soft threshold of LCA")
         matrix, values, gain = cls._numbers(problem, signal, tau)
-        if unit is None:
-            unit = float(np.abs(values).max()) / cls.largest if arithmetic == "fixed" else 1.0
+        unit = float(np.abs(values).max()) / cls.largest if arithmetic == "fixed" else 1.0
         exponent, threshold = 0, float(penalties[0]) / unit
         if arithmetic == "fixed":
             # The smallest exponent at which no mantissa saturates.
