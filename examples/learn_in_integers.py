@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from dictlearn import TwoPhaseNetwork, learn_dictionary, mean_objective, normalise, random_dictionary
+from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, GREY, ORANGE, at_least, figure, parser, save, table
 from examples._data import held_out
 from snn import Clock, simulate
@@ -123,15 +124,7 @@ def draw(curves: dict[str, np.ndarray], exact: float, atoms: dict[str, np.ndarra
     axes[0].set(xlabel="samples", ylabel="mean objective on held-out digits")
     axes[0].legend(fontsize="small")
     for ax, (name, dictionary) in zip(axes[1:], atoms.items(), strict=True):
-        columns = int(np.ceil(np.sqrt(len(dictionary))))
-        rows = -(-len(dictionary) // columns)
-        tiles = np.zeros((rows * columns, 9, 9))
-        shown = dictionary / dictionary.max(axis=1, keepdims=True)
-        tiles[: len(dictionary), :8, :8] = shown.reshape(-1, 8, 8)
-        image = tiles.reshape(rows, columns, 9, 9).swapaxes(1, 2).reshape(rows * 9, columns * 9)
-        ax.imshow(image[:-1, :-1], cmap="gray")
-        ax.set(title=name)
-        ax.axis("off")
+        plot_atoms(dictionary, 8, ax=ax).set_title(name)
     return picture
 
 
