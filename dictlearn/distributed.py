@@ -25,20 +25,20 @@ __all__ = ["ClusterSamples"]
 class ClusterSamples(Samples):
     """Signals in a file that the workers of a Dask cluster read, in place of an array in memory.
 
-    `learn_dictionary`, `new_learner` and `continue_learning` accept them.  For each batch the network is sent
-    to the workers once.  They read the samples and run the network on `rows_per_task` of them at a time.  The
-    observations return in the order of the samples, and the weights change in the calling process.  The bits
-    are the same as from an array in memory, for any number of workers, even if workers die.
+    `learn_dictionary`, `new_learner` and `continue_learning` take these signals.  For each batch the network
+    is sent to the workers once.  Workers read samples and run the network on `rows_per_task` of them at a
+    time.  Observations return in the order of the samples, and weights change in the calling process.  The
+    bits are the same as from an array in memory, for any number of workers, even if workers die.
 
     Parameters
     ----------
     client : distributed.Client
         The client of the cluster.
     path : path-like
-        A .npy file with a real array of shape (n_signals, n_inputs).  It must be at this path here and on all
-        workers, and must not change.
+        A .npy file with a real array of shape (n_signals, n_inputs).  The file must have this path here and
+        on all workers, and must not change.
     rows_per_task : int, default 64
-        Number of samples in a task; the result does not depend on it.
+        Number of samples in a task; the result does not depend on this number.
 
     Raises
     ------
@@ -69,11 +69,11 @@ class ClusterSamples(Samples):
         self._checked = signed
 
     def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
-        """Return samples in C order: in another order, sums along rows round differently."""
+        """Return samples in C order, because in another order sums along rows round differently."""
         return np.ascontiguousarray(self._file[rows], dtype=np.float64), None
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch on the workers; they repeat tasks of workers that die."""
+        """Run a batch on the workers, which repeat the tasks of workers that die."""
         n_rows = self._rows_per_task
         starts = range(0, batch.n_rows, n_rows)
         futures = self._client.map(
@@ -93,7 +93,7 @@ class ClusterSamples(Samples):
 
 
 class NpyFile:
-    """A .npy file of samples, which every machine opens itself."""
+    """A .npy file of samples, which every worker opens on its own machine."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
@@ -120,7 +120,7 @@ class NpyFile:
         self.shape, self.dtype = array.shape, array.dtype
 
     def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Read these samples from the file on this machine."""
+        """Return rows of the file, read on this machine."""
         try:
             array = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except OSError as error:
@@ -137,7 +137,7 @@ class NpyFile:
 
 
 def _run_rows(start: int, rows: np.ndarray, *, n_rows: int, file: NpyFile, shared: Shared) -> Observed:
-    """Return what neurons observe of `n_rows` rows of a batch, in a worker."""
+    """Return what neurons observe of `n_rows` rows of a batch; a worker calls this function."""
     batch, synapses = shared.content
     with one_blas_thread():
         signals = np.empty((0, synapses.n_inputs))

@@ -65,7 +65,7 @@ class SizeComparison(Value, Drawn):
 
     @property
     def agreement(self) -> np.ndarray:
-        """Share of the atoms of a seed that another seed has too (cosine 0.9 or more), for ordered pairs."""
+        """Share of the atoms of a seed that another seed has too (cosine 0.9 or more), by ordered pairs."""
         rows = ([self._cosines(*pair) for pair in permutations(row, 2)] for row in self.dictionaries)
         return np.array([[np.mean(cosines.max(axis=1) >= FOUND) for cosines in row] for row in rows])
 
@@ -89,19 +89,19 @@ def compare_sizes(
 ) -> SizeComparison:
     """Learn dictionaries of several sizes, and return their scores on held-out signals.
 
-    The objective falls with the number of atoms.  There are enough atoms when it hardly falls any more, when
-    atoms begin to be unused or similar, or when seeds no longer agree on the atoms.
+    The objective falls with the number of atoms.  There are enough atoms when the objective hardly falls any
+    more, when atoms begin to be unused or similar, or when seeds no longer agree on the atoms.
 
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_features)
         The signals to learn from.
     sizes : sequence of int
-        Numbers of atoms, in ascending order.
+        The numbers of atoms, in ascending order.
     held_out : array_like, shape (n_held_out, n_features)
         Other signals, on which dictionaries are scored.
     penalty, settings
-        As for `learn_dictionary`; one penalty for all atoms.
+        As for `learn_dictionary`, but the penalty is one number for all atoms.
     n_samples : int, optional
         Number of samples that each dictionary learns from, as for `learn_dictionary`.
     n_seeds : int, default 3
@@ -109,9 +109,9 @@ def compare_sizes(
     rng : int or Generator, optional
         Source of the seeds, which are the same for all sizes.
     n_jobs : int, optional
-        Number of joblib workers for the dictionaries; the result does not depend on it.
+        Number of joblib workers for the dictionaries; the result does not depend on this number.
     progress : bool, default False
-        Show a progress bar that counts dictionaries.
+        Whether to show a progress bar that counts dictionaries.
 
     Examples
     --------
@@ -159,8 +159,8 @@ def _learned(
     seed: int,
     held_out: np.ndarray,
 ) -> tuple[np.ndarray, DictionaryScore]:
-    """Learn a dictionary; return it and its score on held-out signals."""
-    with checks.without_warnings():  # the figures already show atoms that are unused or used too much
+    """Learn a dictionary; return the dictionary and its score on held-out signals."""
+    with checks.without_warnings():  # the scores already show unused atoms and atoms that learn noise
         learner = learn_dictionary(samples, size, settings=settings, n_samples=n_samples, rng=seed)
         penalty, positive = settings.penalty, settings.positive_code
         score = mean_objective(learner.dictionary, held_out, penalty=penalty, positive_code=positive)

@@ -1,4 +1,4 @@
-"""Small animated pictures: all frames of a figure share one palette, so that only changes are stored."""
+"""Small animated pictures: all frames share one palette, so that the file stores only changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.spatial import KDTree
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
-DPI = 112.5  # 720 pixels of the width of a page
+DPI = 112.5  # dots per inch: a figure of 6.4 inches has 720 pixels, the width of a page
 # A palette has the colours of lines, greys for photographs, the most frequent colours, and mean colours.
 LINES = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY, SKY)
 N_GREYS, N_FREQUENT, N_MEANS = 17, 8, 24
@@ -30,7 +30,7 @@ def frame_of(picture: Figure) -> Image.Image:
 
 
 def palette_of(frames: list[Image.Image]) -> np.ndarray:
-    """Return one palette for an animation with frames like these, shape (n_colours, 3)."""
+    """Return a palette for the frames of an animation, shape (n_colours, 3)."""
     pixels = np.concatenate([np.asarray(frame).reshape(-1, 3) for frame in frames])
     colours, counts = np.unique(pixels, axis=0, return_counts=True)
     frequent = colours[np.argsort(-counts, kind="stable")[:N_FREQUENT]]
@@ -66,7 +66,7 @@ def save_animation(
     output.mkdir(parents=True, exist_ok=True)
     path = output / name
     durations = [FRAME_TIME] * (n_frames - 1) + [LAST_FRAME_TIME]
-    # Frames of few colours without loss are half as large as in a GIF, and smaller than with loss.
+    # Frames of few colours take half of the size of a GIF without loss, and more with loss.
     lossless = {"lossless": True, "quality": 60, "method": 4}
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0, **lossless)
     print(f"animation: {path}, {n_frames} pictures, {path.stat().st_size / 1024:,.0f} KB")

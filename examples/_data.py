@@ -41,7 +41,7 @@ Data = TypeVar("Data", np.ndarray, list[np.ndarray])
 def photographs() -> list[np.ndarray]:
     """Return all installed photographs in grey, in the order of `PHOTOGRAPHS`: see `grey_photograph`.
 
-    There are eleven with scikit-image, and two without it.
+    With scikit-image there are eleven photographs, without scikit-image two.
     """
     return [grey_photograph(name) for name in PHOTOGRAPHS if _file(name) is not None]
 
@@ -52,7 +52,7 @@ def grey_photograph(name: str) -> np.ndarray:
     China and flower ship with scikit-learn (CC-BY 2.0, danielbuechele and vultilion).  The others are in
     the wheel of scikit-image: camera (CC0, Lav Varshney), astronaut (NASA), coffee (CC0, Rachel Michetti),
     rocket (public domain, SpaceX), the CC0 textures brick, grass and gravel, coins (Brooklyn Museum) and
-    moon.  They are read as files, because some functions of `skimage.data` download.
+    moon.  This function reads files, because some functions of `skimage.data` download.
     """
     pixels = photograph_as_it_comes(name) / 255.0
     return pixels @ np.array(LUMA) if pixels.ndim == 3 else pixels
@@ -88,8 +88,8 @@ def handwritten_digits() -> np.ndarray:
 def held_out(data: Data) -> tuple[Data, Data]:
     """Return training data and test data; a fifth of all data is for the test.
 
-    In a list of photographs, the right-hand end of each is for the test, so that no pixel is in both.  The
-    scenes are the same: to test on other scenes, hold out whole photographs.  In an array with a sample in
+    Of a photograph, the right-hand end is for the test, so that no pixel is in both parts.  Both parts show
+    the same scene: to test on other scenes, hold out whole photographs.  In an array with a sample in
     each row, every fifth row is for the test, so that each of the digits occurs equally often.
     """
     if isinstance(data, np.ndarray):
@@ -127,8 +127,8 @@ def panned_window(
 ) -> np.ndarray:
     """Return the frames of a window that moves to the right over an image, (n_frames, side, side).
 
-    Its upper left corner begins at `corner`, and moves by `shift` pixels in each frame.  Between pixels the
-    image is a cubic spline.
+    The upper left corner of the window begins at `corner`, and moves by `shift` pixels in each frame.
+    Between pixels the image is a cubic spline.
     """
     row, column = np.mgrid[:side, :side].astype(float)
     row, column = row + corner[0], column + corner[1]

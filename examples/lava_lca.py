@@ -19,18 +19,19 @@ from snn.digital.format import FixedPoint, exponent_for, mantissas_of
 from solvers import LassoProblem
 
 MESSAGE_BITS, WEIGHT_BITS, DECAY_BITS = 24, 8, 24
-# Bounds that keep shifted sums of weights times messages, and potentials times decay factors, below 2^62.
+# Exponents of weights, and largest potential: sums of weights times messages, and potentials times decay
+# factors, are then below 2^62.
 EXPONENTS = range(-24, 9)
 LARGEST_POTENTIAL = 2**36
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LCARun:
-    """The end of a run.
+    """The state of a network at the end of a run.
 
-    `v1` is the message of the last step, which is the code.  `voltage` has the potentials, and `residual` the
-    last message of the residual layer, or None.  `n_messages` counts the entries of messages that are not
-    zero, `n_saturated` the entries beyond 24 bits.
+    `v1` is the message of the last step, which is the code.  `voltage` has the potentials, and `residual` has
+    the last message of the residual layer, or None.  `n_messages` counts nonzero entries of messages,
+    `n_saturated` counts entries beyond 24 bits.
     """
 
     v1: np.ndarray
@@ -43,14 +44,14 @@ class LCARun:
 class _Layers:
     """A network, and the operations on its numbers that differ between floats and integers."""
 
-    # The integer to which `of` scales the largest input.
+    # Integer to which `of` scales the largest input.
     largest: ClassVar[int]
 
     def __init__(self, arithmetic: str, threshold: float, tau: float, tau_exp: int) -> None:
         self.is_fixed = arithmetic == "fixed"
         self.dtype = np.int64 if self.is_fixed else np.float64
         decay = math.ldexp(tau, tau_exp)
-        # In integer arithmetic tau is an integer too, in units of 2^-DECAY_BITS.
+        # In integer arithmetic tau is an integer in units of 2^-DECAY_BITS.
         self.tau: Any = int(math.ldexp(decay, DECAY_BITS)) if self.is_fixed else decay
         if not 0.0 < decay < 1.0 or self.tau == 0:
             raise ValueError(
@@ -82,7 +83,7 @@ class _Layers:
         unit = float(np.abs(values).max()) / cls.largest if arithmetic == "fixed" else 1.0
         exponent, threshold = 0, float(penalties[0]) / unit
         if arithmetic == "fixed":
-            # The smallest exponent at which no mantissa saturates.
+            # Choose the smallest exponent at which no mantissa saturates.
             exponent = exponent_for(_mantissas(None), matrix)
             matrix, threshold = np.ldexp(matrix, -exponent), round(threshold)
         # A mantissa of tau between 1/2 and 1 keeps the bits of tau times the weights.
@@ -127,13 +128,13 @@ class _Layers:
             )
 
     def received(self, connection: tuple[np.ndarray, int], message: np.ndarray) -> np.ndarray:
-        """Return the weighted sum of a message, shifted by the exponent; the shift rounds downwards."""
+        """Return the weighted sum of a message, shifted by the exponent of the weights and rounded down."""
         weights, exponent = connection
         total: np.ndarray = weights @ message
         return total << exponent if exponent > 0 else total >> -exponent if exponent < 0 else total
 
     def shrunk(self, potential: np.ndarray) -> np.ndarray:
-        """Return the soft threshold, as a message."""
+        """Return the soft threshold of a potential as a message."""
         return self.sent(np.maximum(np.abs(potential) - self._threshold, 0) * np.sign(potential))
 
     def sent(self, message: Any) -> np.ndarray:
@@ -150,7 +151,7 @@ class _Layers:
         return (values * share) >> DECAY_BITS if self.is_fixed else values * share
 
     def leaked(self, potential: np.ndarray) -> np.ndarray:
-        """Return (1 - tau) v."""
+        """Return the potential v after the leak, (1 - tau) v."""
         return self.part(potential, (2**DECAY_BITS if self.is_fixed else 1.0) - self.tau)
 
     def ended(self, activation: np.ndarray, potential: np.ndarray, residual: np.ndarray | None) -> LCARun:

@@ -1,8 +1,8 @@
 """Record the runs that docs/interactive.md shows, in a minute.
 
 Networks of spiking neurons code pieces of photographs at many penalties, as `solve_spiking` does, with atoms
-that another network has learned.  Every spike, the codes at many times and their certified gaps are written
-into one file of JavaScript, which a browser opens without a server.
+of a network that has learned.  One file of JavaScript has every spike, the codes at many times and their
+certified gaps; a browser opens this file without a server.
 
     python -m examples.record_runs [--output docs/_static]
 """
@@ -21,12 +21,12 @@ from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, netw
 from solvers import LassoProblem
 
 FILE, CONSTANT = "recorded_runs.js", "RECORDED_RUNS"
-# Penalties, in units of the smallest penalty at which no neuron fires.
+# Penalties of the runs, in units of the smallest penalty at which no neuron fires.
 SHARES = np.round(np.geomspace(0.08, 0.8, 25), 3)
 TOL = 1e-4
 N_TIMES = 64
 N_ROWS = 16
-# Gaps are written as 16-bit numbers of log10(gap), from LEAST_POWER to 0.
+# Least log10 of a gap in the file, which has log10(gap) in 16 bits, from LEAST_POWER to 0.
 LEAST_POWER = -8.0
 
 
@@ -37,7 +37,7 @@ def problem_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> LassoProb
 
 
 def history_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> CodeHistory:
-    """Return the run that is recorded; the parameters are those of `problem_of`."""
+    """Return the run to record, from the arguments of `problem_of`."""
     return code_history(problem_of(atoms, pixels, share), tol=TOL, n_times=N_TIMES)
 
 
@@ -55,7 +55,7 @@ def recorded(history: CodeHistory) -> dict:
         "neurons": text_of(spikes.neurons, "u1"),
         "atoms": atoms.tolist(),
         "largest": largest,
-        # Rounding must not make a nonzero entry zero.
+        # Rounding must not set a nonzero entry of a code to zero.
         "codes": text_of(np.maximum(np.round(255 * codes / largest), codes > 0.0), "u1"),
         "gaps": text_of(np.round(65535 * (1.0 - np.minimum(gaps, 0.0) / LEAST_POWER)), "<u2"),
     }
@@ -67,7 +67,7 @@ def text_of(values: np.ndarray, kind: str) -> str:
 
 
 def rows_of(histories: Sequence[CodeHistory]) -> list[int]:
-    """Return the atoms that have a row: the atoms with the largest optimal entries at any penalty."""
+    """Return the atoms that have a row in the page: the largest optimal entries at any penalty."""
     largest = np.max([history.optimum for history in histories], axis=0)
     return np.argsort(-largest, kind="stable")[:N_ROWS].tolist()
 

@@ -7,7 +7,7 @@ from dictlearn.atoms import scaled_by_power_of_two, unit_rows
 from snn._interrupts import float_errors
 from snn.base import checks
 
-# Below this share of the unfiltered image's standard deviation, a filtered image is only rounding errors.
+# Least standard deviation of a filtered image that is not rounding, as a share of the unfiltered image's.
 FILTER_ROUNDING = 1e-12
 
 
@@ -62,7 +62,7 @@ def join_channels(split: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     split : array_like, shape (n_signals, 2 * n_features)
-        Signals, or atoms, one in each row; both channels of a feature may be non-zero.
+        Signals or atoms, one in each row; both channels of a feature may be nonzero.
     """
     split = checks.real_array("split", split, shape=(None, None), meaning="(n_signals, 2 * n_features)")
     if split.shape[1] % 2:
@@ -82,9 +82,9 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     Parameters
     ----------
     image : array_like, shape (height, width)
-        One channel.
+        One channel of an image.
     cutoff : float, default 0.4
-        In cycles per pixel; along its sides an image has at most 1/2.
+        Cutoff frequency in cycles per pixel; along its sides an image has at most 1/2.
 
     Notes
     -----
@@ -97,7 +97,7 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
     cutoff = checks.positive_number("cutoff", cutoff)
     scaled, _ = scaled_by_power_of_two(image, axis=None)
-    # Differences from the minimum are exact for numbers near each other; differences from the mean are not.
+    # The difference of two similar numbers is exact, so subtract the minimum first, and then the mean.
     centred = scaled - scaled.min()
     if not centred.any():
         raise ValueError(f"image must not be constant; got {image.flat[0]} everywhere")

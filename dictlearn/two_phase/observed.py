@@ -1,4 +1,4 @@
-"""One batch of samples: its run, and what neurons observe."""
+"""One batch of samples: the run of the network, and what neurons observe in this run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from snn.run.time import Clock, Time
 
 
 class PhaseSettings:
-    """The settings that a batch and its rule read; `LearningSettings` adds the rule."""
+    """The settings that a batch and a learning rule read; `LearningSettings` adds the rule."""
 
     kappa: float
     duration: float
@@ -49,19 +49,19 @@ class Batch:
     Attributes
     ----------
     n_signals : int
-        Signals of the batch.
+        Number of signals in the batch.
     n_samples : int
-        Samples learned from before.
+        Number of samples that the network learned from before the batch.
     penalty, reweighting : ndarray, shape (n_atoms,)
-        lambda1, in the network's units, and s.
+        The penalties lambda1, in the network's units, and their weights s.
     probed : ndarray of int, shape (n_probes,)
         The atom of each probe.
     probe_drive : ndarray, shape (n_probes,)
         The drive of each probed atom at gamma = 0.
     scale : float
-        Factor of the signals.
+        Factor of the signals on their way to the network.
     settings : LearningSettings
-        Clock and phases of the network.
+        The settings of the clock and of the phases.
     """
 
     n_signals: int
@@ -75,7 +75,7 @@ class Batch:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of a run: signals and probes."""
+        """Number of rows of a run: signals plus probes."""
         return self.n_signals + len(self.probed)
 
     @property
@@ -93,10 +93,7 @@ class Batch:
         stop: int | None = None,
         n_threads: int = 1,
     ) -> Observed:
-        """Return what neurons observe of rows from `start` to `stop`.
-
-        `signals` and `mask` are those of the rows.
-        """
+        """Return what neurons observe of the rows from `start` to `stop`, with their signals and mask."""
         rows = np.arange(self.n_rows)[start:stop]
         n_signals, probes = len(signals), rows[len(signals) :] - self.n_signals
         inputs, coding = np.zeros((len(rows), synapses.n_inputs)), np.empty((len(rows), synapses.n_atoms))
@@ -110,7 +107,7 @@ class Batch:
             mask = np.concatenate([mask, np.ones((len(rows) - len(mask), synapses.n_inputs), dtype=bool)])
         if mask is None or (is_graded and isinstance(self.settings.time, Clock)):
             return self._observed(is_graded, synapses, n_threads, mask, *arrays)
-        # In exact time, graded inputs cannot have other weights for each sample: inputs of masked rows fire.
+        # Graded inputs in exact time have one set of weights for all samples: inputs of masked samples fire.
         are_graded = is_graded & mask.all(axis=1)
         groups = [(kind, k) for kind in (True, False) if len(k := np.flatnonzero(are_graded == kind))]
         parts = [
@@ -130,7 +127,7 @@ class Batch:
         coding: np.ndarray,
         rows: np.ndarray,
     ) -> Observed:
-        """Return what neurons observe of rows whose inputs are either all graded or all spiking."""
+        """Return what neurons observe of rows, whose inputs are all graded or all spiking."""
         settings = self.settings
         common: Any = {
             "duration": settings.duration,
@@ -167,30 +164,30 @@ class Batch:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Observed:
-    """Observations of the neurons in both phases: a row for each signal, and then one for each probe.
+    """Observations of the neurons in both phases: rows of signals come first, then rows of probes.
 
     Attributes
     ----------
     n_spikes : ndarray of int, shape (n_rows,)
-        Spikes of both phases; probes with graded inputs have only the second phase.
+        Number of spikes in both phases; with graded inputs, a probe has only the second phase.
     signals : ndarray, shape (n_rows, n_inputs)
-        The signals in the network's units; zero where unknown, and for probes.
+        The signals in the network's units; unknown entries and probes are zero.
     signal_norm, known_share : ndarray, shape (n_rows,)
         The norm of each signal, and the share of its inputs that are known.
     fired : ndarray of bool, shape (n_rows, n_atoms)
         Whether each coding neuron fired in the phase with feedback.
     codes : ndarray, shape (n_rows, n_atoms)
-        a_kappa: average filtered spikes, for which both gradients are exact, or spike rates (readout "rate").
+        Codes a_kappa: average filtered spikes, which have exact gradients, or spike rates (readout "rate").
     reconstruction_gradient : ndarray, shape (n_rows, n_inputs)
-        ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)`` (9), with b the average currents or the rates of the
-        input neurons.  It is 0 for unknown inputs, whose b_0 is replaced by b_kappa.
+        ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)`` (9); b are the average currents or the rates of input
+        neurons.  For unknown inputs g_D is 0, because b_kappa replaces b_0.
     lateral_gradient : ndarray, shape (n_rows, n_atoms)
-        g_H, the mismatch of H and F B that each coding neuron observes::
+        The mismatch g_H of H and F B that each coding neuron observes::
 
             g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa   (10)
 
-        with e = u - Theta a, a neuron's average current minus the charge that its spikes took.  With readout
-        "current" it is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
+        Here e = u - Theta a is a neuron's average current minus the charge of its spikes.  With readout
+        "current", g_H is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
     """
 
     n_spikes: np.ndarray
@@ -213,7 +210,7 @@ class Observed:
         synapses: Synapses,
         settings: PhaseSettings,
     ) -> Observed:
-        """Return the observations of two phases with spiking inputs, by the readout of the settings."""
+        """Return what neurons observe in two phases with spiking inputs, by the readout of the settings."""
         kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
         reads_currents = settings.readout == "current"
         before, after = (
@@ -223,7 +220,7 @@ class Observed:
         if reads_currents:
             codes = second.coding_trace
             if settings.positive_code:
-                codes = np.maximum(codes, 0.0)  # negative ones are rounding errors
+                codes = np.maximum(codes, 0.0)  # negative codes are rounding errors
         else:
             codes = second.coding_rate
         # Sums run in the order of the neurons, so a row does not depend on the number of rows, as with BLAS.
@@ -237,7 +234,7 @@ class Observed:
             ]
             gradient += (1.0 - kappa) * excess[0] - excess[1]
             updates.add_combinations(gradient, (1.0 - kappa) * (first.coding_rate - codes), 1.0, h)
-            # Unknown inputs carry different predictions in the two phases.
+            # Unknown inputs carry a different prediction in each phase.
             updates.add_combinations(gradient, (1.0 - kappa) * (sent - before), 1.0, f)
         return cls(
             n_spikes=first.n_spikes + second.n_spikes,
@@ -252,6 +249,6 @@ class Observed:
 
     @classmethod
     def joined(cls, parts: Sequence[Observed], order: np.ndarray | slice = slice(None)) -> Observed:
-        """Return the observations of all parts together, with rows in this order."""
+        """Return the observations of all parts in one value, with the rows in the given order."""
         names = (field.name for field in fields(cls))
         return cls(**{name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names})

@@ -1,4 +1,4 @@
-"""Settings of the two-phase network: how it runs and how it learns."""
+"""Settings of the two-phase network: how the network runs and how it learns."""
 
 from __future__ import annotations
 
@@ -34,58 +34,58 @@ class LearningSettings(Value, PhaseSettings):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
     `kappa`, `duration`, `time`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
-    values, which `dataclasses.replace` keeps.  The first four become 0.1, 7, Clock(1 / 8) and 3 for graded
-    inputs; 0.1, 5 (10 for atoms of either sign), Clock(1 / 16) and 5 for spiking inputs; and 0.7, 5,
+    values, which `dataclasses.replace` keeps.  The first four settings become 0.1, 7, Clock(1 / 8) and 3 for
+    graded inputs; 0.1, 5 (10 for atoms of either sign), Clock(1 / 16) and 5 for spiking inputs; and 0.7, 5,
     Clock(1 / 32) and 5 with `PaperSteps` or readout "rate".
 
     Parameters
     ----------
     penalty : float, or array_like of shape (n_atoms,)
-        lambda1, positive, in units of the signals; a number, or one for each atom, kept as a tuple.
+        The penalty lambda1, positive, in units of the signals: one number, or one for each atom (a tuple).
     kappa : float or "auto", default "auto"
-        Strength of the feedback in the second phase, in (0, 1).  A small one gives better codes in short
-        phases; gradients that are read from spike counts need a large one.
+        Strength of the feedback in the second phase, in (0, 1).  A small kappa gives better codes in short
+        phases; gradients that are read from spike counts need a large kappa.
     duration : float or "auto", default "auto"
         Length of each phase, in synaptic time constants.  In longer phases codes converge further.
     amplitude : float or "auto", default "auto"
-        The root mean square norm to which the network scales the signals.  A larger one means more spikes and
-        a smaller counting error.  Dictionaries do not depend on the unit of the signals.
+        The root mean square norm to which the network scales the signals.  A larger norm means more spikes
+        and a smaller counting error.  Dictionaries do not depend on the unit of the signals.
     readout : {"current", "rate"}, default "current"
-        Source of gradients and codes.  "rate", the paper's, uses spike rates, with an error of one spike in
-        a phase.  "current" uses average soma currents: they have the same limits, and the gradients are exact
-        for the code that the neurons passed on in the phase with feedback.
+        Source of gradients and codes.  "rate", as in the paper, uses spike rates, with an error of one spike
+        in a phase.  "current" uses average soma currents, which have the same limits.  Their gradients are
+        exact for the code that neurons pass on in the phase with feedback.
     inputs : {"auto", "graded", "spiking"}, default "auto"
         Output of input neurons.  "graded" inputs pass their currents on at every instant and do not fire:
-        gradients stay exact, lack the noise of counting, and a sample takes a fraction of the spikes.  Both
-        phases then run with feedback, and the network settles in the first.  "spiking" is the paper's
-        network.  By default inputs are graded with readout "current", except with `PaperSteps`.  In exact
-        time, inputs of samples with unknown entries fire even if this is "graded", with the phases and the
-        amplitude of the settings.
+        gradients are exact, without the noise of spike counts, and a sample takes a fraction of the spikes.
+        Both phases then run with feedback, and the network settles in the first phase.  "spiking" is the
+        network of the paper.  By default inputs are graded with readout "current", except with `PaperSteps`.
+        In exact time, graded inputs of samples with unknown entries fire, with the phases and the amplitude
+        of the settings.
     initial_potential : float, default 0.5
         Potentials at the start of each sample, as a share of the thresholds, in [0, 1).  With graded inputs
-        potentials start at 0, so that neurons that the others are about to silence do not fire at first.
+        potentials start at 0, so that neurons that will be silenced do not fire first.
     time : Exact, Clock or "auto", default "auto"
-        Exact, from event to event, or a clock of perfect neurons in real numbers.  The steps of a clock that
-        keeps charge are halved if the network runs away and, with graded inputs, if the mean of the signals
-        has most of their energy.
+        Exact time, from event to event, or a clock of perfect neurons in real numbers.  The steps of a clock
+        that keeps charge are halved if the network runs away and, with graded inputs, if the mean of the
+        signals has most of their energy.
     positive_atoms : bool, default True
         Whether atoms, and so all weights, must not be negative.
     positive_code : bool, default True
         Whether codes must not be negative.
     positive_signals : bool, default True
-        Whether signals must not be negative.  If atoms or codes may be negative, signals may be too.
+        Whether signals must not be negative.  If atoms or codes may be negative, signals may be negative too.
     rule : Rule, default UsageSteps()
         The learning rule: `UsageSteps`, `PaperSteps`, or your own.
     batch_size : int or "auto", default "auto"
-        Samples that see the same weights: 32, and 1 with `PaperSteps`.
+        Number of samples between two changes of the weights: 32, or 1 with `PaperSteps`.
     replacement : bool, default True
         Whether patterns that reconstructions lack replace dead atoms (`TwoPhaseLearner.dead_atoms`) and one
-        of any two atoms that are more similar than chance allows; and whether stalled atoms begin anew
+        atom of each pair that is more similar than chance allows, and whether stalled atoms restart
         (docs/dictionary_learning.md, section 11).
     weight_format : snn.digital.FixedPoint, optional
-        Format to which all weights and thresholds are rounded, at the start and after each batch; by default
-        they are float64.  With an exponent of None, weights between the layers lie below 1, and lateral
-        weights and thresholds below 2.
+        Number format to which weights and thresholds are rounded at the start and after each batch; by
+        default they are float64.  With an exponent of None, weights between the layers lie below 1, and
+        lateral weights and thresholds below 2.
     """
 
     penalty: float | Sequence[float] | np.ndarray = checked(_checked_penalty)
@@ -145,7 +145,7 @@ class LearningSettings(Value, PhaseSettings):
         Parameters
         ----------
         penalty : float, or array_like of shape (n_atoms,)
-            lambda1, in units of the signals; positive.
+            The penalty lambda1, positive, in units of the signals.
         """
         return cls(
             penalty=penalty,
@@ -163,7 +163,7 @@ class LearningSettings(Value, PhaseSettings):
         Parameters
         ----------
         n_atoms : int
-            Atoms of the network.
+            Number of atoms of the network.
         """
         penalty = np.asarray(self.penalty)
         if penalty.ndim and len(penalty) != n_atoms:

@@ -37,30 +37,30 @@ class TwoPhaseNetwork(Value, Described):
         input:   nu =  (1 - gamma) x + gamma B sigma_cod
         input whose x is unknown:      nu = B sigma_cod
 
-    sigma are the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
+    Here sigma are the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
     papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
     code of x.  With any gamma in [0, 1) a consistent network, H = F B, has the same code.  An input neuron
     whose x is unknown carries the network's own prediction, and only the known inputs decide the code
     (docs/dictionary_learning.md, section 6).
 
-    A pair of neurons represents a number of either sign: the second receives and sends everything with the
-    opposite sign, by the same weights (section 9 there).  Inputs are pairs if signals may be negative, coding
-    neurons are pairs if codes may be negative; sigma is then the difference of the two.
+    A pair of neurons represents a number of either sign: the second neuron receives and sends everything
+    with the opposite sign, by the same weights (section 9 of that page).  Inputs are pairs if signals may be
+    negative, coding neurons are pairs if codes may be negative.  For a pair, sigma is the difference.
 
     Parameters
     ----------
     feedforward : array_like, shape (n_atoms, n_inputs)
-        F: its row i are the weights into coding neuron i.
+        F: row i has the weights into coding neuron i.
     feedback : array_like, shape (n_inputs, n_atoms)
-        B: its row j are the weights into input neuron j.
+        B: row j has the weights into input neuron j.
     lateral : array_like, shape (n_atoms, n_atoms)
-        H: row i inhibits coding neuron i; the diagonal, which must be positive, has the thresholds.
+        H: row i has the weights that inhibit coding neuron i; the positive diagonal has the thresholds.
     positive_atoms : bool, default True
         Whether F, B and H must not be negative.
     positive_code : bool, default True
-        Whether codes are not negative.
+        Whether codes must not be negative.
     positive_signals : bool, default True
-        Whether signals must not be negative.  If atoms or codes may be negative, signals may be too.
+        Whether signals must not be negative.  If atoms or codes may be negative, signals may be negative too.
 
     References
     ----------
@@ -126,7 +126,7 @@ class TwoPhaseNetwork(Value, Described):
         Parameters
         ----------
         dictionary : array_like, shape (n_atoms, n_inputs)
-            D; no atom is zero.
+            The dictionary D, without zero atoms.
         positive_atoms, positive_code, positive_signals
             As for `TwoPhaseNetwork`.
         """
@@ -136,13 +136,13 @@ class TwoPhaseNetwork(Value, Described):
 
     @classmethod
     def of_synapses(cls, synapses: Synapses) -> TwoPhaseNetwork:
-        """Return a network with a copy of these weights."""
+        """Return a network with a copy of the weights in `synapses`."""
         matrices = (synapses.feedforward, synapses.feedback, synapses.lateral)
         feedforward, feedback, lateral = (matrix.copy() for matrix in matrices)
         return cls(feedforward, feedback, lateral, *synapses.signs)
 
     def synapses(self) -> Synapses:
-        """Return a copy of the weights, which learning may change."""
+        """Return a copy of the weights that learning may change."""
         return Synapses(*self._matrices, self.signs)
 
     def rounded(
@@ -153,9 +153,9 @@ class TwoPhaseNetwork(Value, Described):
         Parameters
         ----------
         weight_format : FixedPoint
-            The format; see `LearningSettings` for an exponent of None.
+            The number format; see `LearningSettings` for an exponent of None.
         rng : int or Generator, optional
-            For stochastic rounding.
+            Source of random numbers for stochastic rounding.
         """
         synapses = self.synapses()
         synapses.round(checked_format(weight_format, self.signs), np.random.default_rng(rng))
@@ -163,12 +163,12 @@ class TwoPhaseNetwork(Value, Described):
 
     @property
     def n_inputs(self) -> int:
-        """M, the number of inputs."""
+        """Number of inputs, M in the equations."""
         return self.feedforward.shape[1]
 
     @property
     def n_atoms(self) -> int:
-        """N, the number of atoms."""
+        """Number of atoms, N in the equations."""
         return self.feedforward.shape[0]
 
     @property
@@ -183,12 +183,12 @@ class TwoPhaseNetwork(Value, Described):
 
     @property
     def consistency(self) -> float:
-        """1 - ||H - F B|| / ||H||: 1 if lateral weights and thresholds match the feedback loop."""
+        """Agreement of H and F B, 1 - ||H - F B|| / ||H||: 1 if lateral weights match the feedback loop."""
         return self.synapses().consistency
 
     @property
     def symmetry(self) -> float:
-        """1 - ||F - B^T|| / ||B||: 1 if both directions have the same dictionary."""
+        """Agreement of F and B^T, 1 - ||F - B^T|| / ||B||: 1 if both directions have one dictionary."""
         return self.synapses().symmetry
 
     def spiking_network(
@@ -200,18 +200,18 @@ class TwoPhaseNetwork(Value, Described):
         reweighting: ArrayLike | None = None,
         mask: ArrayLike | None = None,
     ) -> SpikingNetwork:
-        """Return the network for one signal, which `snn` can simulate; inputs come first.
+        """Return the network for one signal as a `SpikingNetwork`; input neurons come first.
 
         Parameters
         ----------
         signal : array_like, shape (n_inputs,)
-            x.
+            The signal x.
         penalty, reweighting
             As for `run`.
         gamma : float
             Strength of the feedback, in [0, 1).
         mask : array_like of bool, shape (n_inputs,), optional
-            True where x is known.
+            True where the signal is known.
         """
         mask = None if mask is None else np.atleast_2d(mask)
         signals, inhibition, known = self._checked(np.atleast_2d(signal), penalty, reweighting, mask)
@@ -247,18 +247,18 @@ class TwoPhaseNetwork(Value, Described):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            x; not negative, unless signals may be.
+            The signals x, not negative unless the network allows it.
         penalty : float or array_like, shape (n_atoms,)
-            lambda1, positive: one number for all atoms, or one for each.
+            The penalty lambda1, positive: one number for all atoms, or one for each.
         kappa, duration, initial_potential, time
             As for `LearningSettings`.  If potentials start at 0, the default, a firing neuron loses half a
-            spike on average in the first phase; a start at 0.5 removes this bias.
+            spike on average in the first phase; potentials that start at 0.5 remove this bias.
         reweighting : array_like, shape (n_atoms,), optional
-            s, the weights of the penalty, not negative; by default 1.
+            Weights s of the penalty, not negative; by default 1.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-            True where a signal is known, by default everywhere.  Elsewhere it is ignored.
+            True where a signal is known, by default everywhere.  Unknown values are ignored.
         n_jobs : int, optional
-            Number of threads; the result does not depend on it.
+            Number of threads; the result does not depend on this number.
 
         Raises
         ------
@@ -283,8 +283,8 @@ class TwoPhaseNetwork(Value, Described):
     ) -> np.ndarray:
         """Return the code of each signal by this network's own weights, shape (n_signals, n_atoms).
 
-        It is the thresholded average soma current, ``max(u, 0) / theta``, over the second half of a run.  In
-        a consistent network it tends to the LASSO code in the atoms B^T, for any gamma.
+        The code is the thresholded average soma current, ``max(u, 0) / theta``, over the second half of the
+        run.  In a consistent network the code tends to the LASSO code in the atoms B^T, for any gamma.
 
         Parameters
         ----------
@@ -302,7 +302,7 @@ class TwoPhaseNetwork(Value, Described):
         current = second.coding_current
         if self.positive_code:
             return np.maximum(current, 0.0) / np.diagonal(self.lateral)
-        # The current of a pair does not include the penalty.
+        # The current of a pair of neurons does not include the penalty.
         excess = np.abs(current) - (1.0 - gamma) * task[1]
         return np.sign(current) * np.maximum(excess, 0.0) / np.diagonal(self.lateral)
 
@@ -366,7 +366,7 @@ class TwoPhaseNetwork(Value, Described):
         The coding neurons have the bias -(1 - gamma) lambda1 s.  At gamma = 0 the last line is left out.  In
         a population of pairs, the neurons with the sign of the signal come first.  Each phase is a separate
         graph, since NIR cannot express a change of gamma; potentials start at zero.
-        ``snn.exchange.from_nir(graph, signal=x)`` reads it back, with the coding neurons first.
+        ``snn.exchange.from_nir(graph, signal=x)`` reads the graph, with the coding neurons first.
 
         Parameters
         ----------
@@ -375,9 +375,9 @@ class TwoPhaseNetwork(Value, Described):
         time_constant : float, default 1.0
             The synaptic time constant in the graph's unit of time.
         time_step : float, optional
-            For simulators in steps: see `snn.exchange.to_nir`.
+            Step of a simulator that needs one; see `snn.exchange.to_nir`.
         """
-        from snn.exchange import to_nir  # here, because nothing else needs it
+        from snn.exchange import to_nir  # imported here, because only NIR needs it
 
         layers, x = self.layers, np.zeros(self.n_inputs)
         network = self.spiking_network(x, penalty=penalty, gamma=gamma, reweighting=reweighting)
