@@ -16,7 +16,9 @@ def checked_atoms(name: str, value: Any, *, positive: bool = True) -> np.ndarray
     """Return `value` as atoms for a network: floats, no atom zero and, if `positive`, no entry negative."""
     atoms = checks.real_array(name, value, shape=(None, None), meaning="(n_atoms, n_inputs)")
     if positive and atoms.min() < 0.0:
-        raise ValueError(f"{name} must not be negative; got {atoms.min()} (positive_atoms=False allows it)")
+        raise ValueError(
+            f"{name} must not be negative; got {atoms.min()}: pass positive_atoms=False to allow it"
+        )
     require_positive_norms(name, atoms)
     return atoms
 

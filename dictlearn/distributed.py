@@ -60,7 +60,9 @@ class ClusterSamples(Samples):
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
         """Read and check all samples; a second check by the same rules does nothing."""
         if n_inputs not in (None, self.n_inputs):
-            raise ValueError(f"path has {self.n_inputs} features but the network has {n_inputs} inputs")
+            raise ValueError(
+                f"path must name samples of {n_inputs} features, the network's; got {self.n_inputs}"
+            )
         if self._checked == signed:
             return
         for rows in blocks_of_rows(*self._file.shape):
@@ -130,8 +132,8 @@ class NpyFile:
             ) from None
         if (array.shape, array.dtype) != (self.shape, self.dtype):
             raise ValueError(
-                f"path must name the same file on all workers; {self.path!r} on {platform.node()} has "
-                f"shape {array.shape} and dtype {array.dtype}"
+                f"path must name the same file on all workers; got another for {self.path!r} on "
+                f"{platform.node()}, of shape {array.shape} and dtype {array.dtype}: copy the file"
             )
         return np.asarray(array[rows])
 

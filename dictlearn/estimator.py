@@ -57,7 +57,7 @@ class SpikingDictionaryLearning(Coder):
     max_iter : int, default 10
         Number of passes of `fit` through the signals.
     batch_size : int or "auto", default "auto"
-        Number of samples between two changes of the weights, as for `LearningSettings`.
+        Number of samples between two changes of the weights; see `LearningSettings`.
     split_channels : bool, default False
         Whether signals are split into a positive and a negative channel (`dictlearn.split_channels`); the
         network then learns non-negative atoms and codes of both channels, as in the paper.
@@ -78,7 +78,7 @@ class SpikingDictionaryLearning(Coder):
     tol : float, default 1e-6
         Largest duality gap of the codes, as a share of 1/2 ||signal||^2.
     checkpoint, checkpoint_every, callback, progress
-        As for `continue_learning`; only `fit` uses them.
+        See `continue_learning`; only `fit` uses these parameters.
     missing_values : float, optional
         The value of missing entries of the signals, for example `np.nan`: only known entries count in the
         objectives of learning and coding.  By default no entry is missing, and NaN is an error.
@@ -313,7 +313,8 @@ class SpikingDictionaryLearning(Coder):
         is_split = checks.flag("split_channels", self.split_channels)
         if checks.flag("positive_dict", self.positive_dict) and is_split:
             raise ValueError(
-                "positive_dict must be False with split_channels=True: such atoms are differences of channels"
+                "positive_dict must be False with split_channels=True; got True: atoms of split signals are "
+                "differences of channels"
             )
         return is_split
 
@@ -379,7 +380,7 @@ class SpikingDictionaryLearning(Coder):
         """Set the fitted attributes from what a fit to `array` has learned so far."""
         self.n_iter_ = math.ceil(learner.n_samples / array.shape[0])
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
-        self.learner_: TwoPhaseLearner = learner  # set last: for a new learner, `fit` takes all attributes
+        self.learner_: TwoPhaseLearner = learner  # set last: `fit` checks whether the learner is new
 
     # -- the problem of coding -------------------------------------------------------------------
 

@@ -102,7 +102,7 @@ def mean_objective(
     checks.flag("progress", progress)
     used = dictionary.any(axis=1)
     if not used.any():
-        raise ValueError("dictionary must not be all zero")
+        raise ValueError("dictionary must have an atom that is not zero; got only zeros")
     atoms, penalty = dictionary[used], penalty[used]
     if checks.flag("normalise", normalise):
         atoms = unit_norm(atoms)

@@ -21,7 +21,7 @@ def warm_up(*, progress: bool = True) -> None:
     Parameters
     ----------
     progress
-        As for `snn.warm_up`.
+        See `snn.warm_up`.
     """
     precompile.run_tasks((precompile.tasks, tasks_of_solvers, tasks), progress=progress)
 

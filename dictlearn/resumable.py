@@ -169,8 +169,8 @@ def _resumed(
         may_differ = value is None or (name == "seed" and any_seed)
         if not may_differ and before.get(name) != value:
             raise ValueError(
-                f"checkpoint {os.fspath(path)!r} was made with other {name}: "
-                "give it another name, or delete it to start anew"
+                f"checkpoint {os.fspath(path)!r} must be of this call, but was made with other {name}: "
+                "choose another file, or delete this one to start anew"
             )
     return saved, before
 
@@ -178,8 +178,8 @@ def _resumed(
 def _require_before(name: str, learner: Resumable, end: int) -> None:
     if learner._position > end:
         raise ValueError(
-            f"{name} has learned from {learner._position:,} {learner._unit} already; this call asks for "
-            f"{end:,}: ask for more, or start anew"
+            f"{name} must have learned from at most {end:,} {learner._unit}, the number of this call; got "
+            f"{learner._position:,} {learner._unit} already: ask for more, or start anew"
         )
 
 

@@ -101,9 +101,9 @@ def compare_sizes(
     held_out : array_like, shape (n_held_out, n_features)
         Other signals, on which dictionaries are scored.
     penalty, settings
-        As for `learn_dictionary`, but the penalty is one number for all atoms.
+        See `learn_dictionary`.  Here the penalty is one number for all atoms.
     n_samples : int, optional
-        Number of samples that each dictionary learns from, as for `learn_dictionary`.
+        Number of samples that each dictionary learns from; see `learn_dictionary`.
     n_seeds : int, default 3
         Number of dictionaries of each size, with different random starts and orders of the samples.
     rng : int or Generator, optional

@@ -78,7 +78,7 @@ class _Layers:
         if problem.penalty.is_positive or problem.feature_weights is not None or np.ptp(penalties) != 0.0:
             raise ValueError("problem must have codes of any sign, one l1 penalty, no mask and no weights")
         if np.abs(problem.atoms.squared_norms - 1.0).max() > 1e-9:
-            raise ValueError("problem must have atoms of norm one: so has the soft threshold of LCA")
+            raise ValueError("problem must have atoms of norm one, as the soft threshold of LCA; got others")
         matrix, values, gain = cls._numbers(problem, signal, tau)
         unit = float(np.abs(values).max()) / cls.largest if arithmetic == "fixed" else 1.0
         exponent, threshold = 0, float(penalties[0]) / unit

@@ -86,7 +86,7 @@ def denoise(
     stride : int, default 1
         Distance between neighbouring patches, in pixels.
     n_jobs : int, optional
-        As for `solvers.solve`.
+        See `solvers.solve`.
     progress : bool, default False
         Whether to show a progress bar that counts patches.
 
@@ -96,7 +96,7 @@ def denoise(
         If all codes are zero although the image is not flat; if `noise_level` is below 0.1 % of the range of
         the image; or if `LassoProblem` would warn of the dictionary.
     sklearn.exceptions.ConvergenceWarning
-        As for `solvers.solve`.
+        See `solvers.solve`.
 
     References
     ----------
@@ -171,11 +171,13 @@ def _warn_of_units(
     """Warn if image and noise level, or penalty, seem to be in different units."""
     is_tiny = noise_level is not None and noise_level < LEAST_NOISE * np.ptp(image)
     if (not n_nonzeros and np.ptp(image) > 0.0) or is_tiny:
-        left = "the image with its noise is" if is_tiny else "no patch has an atom, and of each its mean is"
-        given = f"noise_level is {noise_level:.3g}" if noise_level else f"penalty is {value_range(penalty)}"
+        outcome = (
+            "the image keeps its noise" if is_tiny else "all codes are zero, so that only means are left"
+        )
+        level = f"noise_level is {noise_level:.3g}" if noise_level else f"penalty is {value_range(penalty)}"
         checks.warn_caller(
-            f"{left} left: {given}, and image has values from "
-            f"{image.min():.3g} to {image.max():.3g}; both must be in one unit",
+            f"{outcome}: {level}, and image has values from {image.min():.3g} to {image.max():.3g}: give "
+            "both in one unit",
             IllPosedWarning,
         )
 

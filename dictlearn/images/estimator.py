@@ -87,7 +87,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     dict_init : array_like, shape of `components_`, optional
         Kernels to start from; by default patches of the images.
     checkpoint, checkpoint_every, callback, progress
-        As for `continue_learning`, but counted in batches; `fit` calls back after every batch.
+        See `continue_learning`.  Here batches are counted, and `fit` calls back after every batch.
     random_state : int or RandomState, optional
         Source of the start and the crops; with a `checkpoint`, an integer.
     n_jobs : int, optional
@@ -348,7 +348,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         n_components = checks.positive_integer("n_components", self.n_components)
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
-                "random_state must be an integer with a checkpoint, to continue with the same crops"
+                "random_state must be an integer with a checkpoint; got None: a later call needs it"
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.dict_init is None:
@@ -363,12 +363,12 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         shape = (self.n_components, *frame.size("kernel_size", self.kernel_size), *frame.channels)
         if learner.kernels.shape != shape or frame != self._frame:
             raise ValueError(
-                f"kernels have the shape {learner.kernels.shape} but parameters and images ask for {shape}: "
-                "call fit to start anew"
+                f"kernels must keep the shape {learner.kernels.shape} after the first call; got parameters "
+                f"and images for {shape}: call fit to start anew"
             )
         if learner.settings.stride != settings.stride:
             raise ValueError(
-                f"stride must not change after the first call, from {learner.settings.stride} to "
+                f"stride must not change after the first call, from {learner.settings.stride}; got "
                 f"{settings.stride}: call fit to start anew"
             )
 

@@ -55,7 +55,9 @@ def frame_of(images: Any, n_channels: int | None = None) -> tuple[Frame, list[np
     if n_channels is not None:
         n_channels = checks.positive_integer("n_channels", n_channels)
     if not isinstance(images, (np.ndarray, list, tuple)):
-        raise TypeError(f"images must be a list of images, or an array of them; got {type(images).__name__}")
+        raise TypeError(
+            f"images must be a list of images or an array; got {type(images).__name__}: pass a list"
+        )
     if isinstance(images, np.ndarray):
         if images.ndim == 0 or is_signal(images, n_channels):
             images = [images]
@@ -66,7 +68,7 @@ def frame_of(images: Any, n_channels: int | None = None) -> tuple[Frame, list[np
                 f"shape {images.shape}: for one colour image pass [image], for {others} list(images)"
             )
     if not len(images):
-        raise ValueError("images must not be empty; got none")
+        raise ValueError("images must have at least one image; got none")
     planes = []
     for k, image in enumerate(images):
         with checks.called(image=f"images[{k}]"):
@@ -222,7 +224,7 @@ def prepare_image(
     Parameters
     ----------
     image : array_like, shape (height, width[, 1 or 3]) or (length,)
-        An image or a signal, as for `as_pixels`.
+        An image or a signal; see `as_pixels`.
     kernel_size : int or (int, int)
         Side of square kernels, or (height, width), in pixels; for a signal, the length of kernels.
     stride : int, default 1
@@ -234,7 +236,7 @@ def prepare_image(
         The part of each channel that is subtracted.  "smooth" is the image blurred by a Gaussian whose
         standard deviation is half the longer side of a kernel; a float is the standard deviation in pixels.
     n_channels : int, optional
-        Length of the last axis, as for `as_pixels`.
+        Length of the last axis; see `as_pixels`.
     """
     plane = as_pixels(image, n_channels=n_channels)
     frame = Frame(is_signal(image, n_channels), n_channels, plane.shape[2:])

@@ -116,7 +116,7 @@ def reconstruct_from_patches(
     image_shape : (int, int) or int
         Height and width of the image, in pixels, or the length of the signal.
     patch_size, stride
-        As for `extract_patches`.
+        See `extract_patches`.
     """
     if np.shape(image_shape) == (1,):
         (image_shape,) = image_shape  # type: ignore[misc]
@@ -152,7 +152,9 @@ def as_plane(image: ArrayLike, name: str = "image") -> np.ndarray:
 def windows_of(plane: np.ndarray, size: tuple[int, int], stride: int = 1) -> np.ndarray:
     """Return a view of all patches of an image, shape (rows, columns, patch height, patch width)."""
     if size[0] > plane.shape[0] or size[1] > plane.shape[1]:
-        raise ValueError(f"patch_size must fit into the image, {plane.shape}; got {size}")
+        raise ValueError(
+            f"patch_size must fit into the image, {plane.shape}; got {size}: choose a smaller one"
+        )
     return sliding_window_view(plane, size, writeable=plane.flags.writeable)[::stride, ::stride]
 
 
@@ -171,8 +173,8 @@ def patch_counts(shape: tuple[int, int], size: tuple[int, int], stride: int) -> 
     if not counts.all():
         row, column = np.argwhere(counts == 0.0)[0].tolist()
         raise ValueError(
-            f"patches must cover every pixel; patches of {size} at stride {stride} leave out row {row} and "
-            f"column {column} of {shape}"
+            f"stride must let patches of {size} cover every pixel; got {stride}, which leaves out row {row} "
+            f"and column {column} of {shape}: choose a smaller one"
         )
     return counts
 
@@ -184,7 +186,7 @@ def _as_planes(value: Any) -> tuple[list[np.ndarray], bool]:
     planes = [as_plane(image, f"images[{k}]") for k, image in enumerate(value)]
     kinds = {np.ndim(image) == 1 for image in value}
     if len(kinds) > 1:
-        raise ValueError("images must all be images, or all signals of one dimension; got both")
+        raise ValueError("images must all be images, or all signals of one dimension; got both: call twice")
     return planes, kinds.pop()
 
 

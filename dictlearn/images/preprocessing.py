@@ -66,7 +66,9 @@ def join_channels(split: ArrayLike) -> np.ndarray:
     """
     split = checks.real_array("split", split, shape=(None, None), meaning="(n_signals, 2 * n_features)")
     if split.shape[1] % 2:
-        raise ValueError(f"split must have two columns a feature; got {split.shape[1]} columns")
+        raise ValueError(
+            f"split must have an even number of columns, two for each feature; got {split.shape[1]}"
+        )
     n_features = split.shape[1] // 2
     return split[:, :n_features] - split[:, n_features:]
 
@@ -110,5 +112,7 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     filtered = np.fft.irfft2(np.fft.rfft2(centred) * amplitude, image.shape)
     deviation = filtered.std()
     if not deviation > FILTER_ROUNDING * centred.std():
-        raise ValueError(f"image must vary at frequencies about or below cutoff={cutoff:g}; got none")
+        raise ValueError(
+            f"image must vary at frequencies up to cutoff={cutoff:g}; got none: choose a larger cutoff"
+        )
     return (filtered - filtered.mean()) / deviation

@@ -68,11 +68,11 @@ def learn_dictionary(
     Parameters
     ----------
     signals, n_atoms, mask, penalty, settings, start
-        As for `new_learner`.
+        See `new_learner`.
     rng : int or Generator, optional
         Source of the start and of the order of the samples.
     **course
-        n_samples, n_jobs, progress, callback, callback_every, checkpoint, checkpoint_every: as for
+        n_samples, n_jobs, progress, callback, callback_every, checkpoint, checkpoint_every: see
         `continue_learning`.
 
     Returns
@@ -138,7 +138,7 @@ def continue_learning(
     learner : TwoPhaseLearner
         The learner, which changes in place.
     signals, mask
-        As for `new_learner`.  Signals are drawn in a new random order each epoch.
+        See `new_learner`.  Signals are drawn in a new random order each epoch.
     n_samples : int, optional
         Total number of samples at the end, earlier samples included; by default ten times the signals.
     rng : int or Generator, optional
@@ -233,16 +233,16 @@ def _warn_of_atoms(learner: TwoPhaseLearner, samples: Samples) -> None:
             penalty = learner.settings.penalties(n_atoms)[atom]
             message = (
                 f"all {n_atoms} atoms are silent: the largest correlation of a signal with an atom is "
-                f"{drives[:, atom].max() + penalty:.3g}, and the penalty {penalty:.3g}: start from signals, "
-                "or try a smaller penalty or, with PaperSteps, a smaller step"
+                f"{drives[:, atom].max() + penalty:.3g}, and the penalty is {penalty:.3g}: start from "
+                "signals, or try a smaller penalty or, with PaperSteps, a smaller step"
             )
         checks.warn_caller(message, ConvergenceWarning)
     n_used = learner._history.last("nonzeros")
     if n_used is not None and n_atoms >= LEAST_ATOMS and n_used > DENSE * min(n_atoms, learner.n_inputs):
         usual = 0.1 * learner.settings.amplitude / learner.scale
         checks.warn_caller(
-            f"a signal uses {n_used:.0f} of {n_atoms} atoms, which so learn noise: the penalty is too small; "
-            f"a tenth of the signals' norm, {usual:.3g}, is usual",
+            f"a signal uses {n_used:.0f} of {n_atoms} atoms, so that atoms learn noise: the penalty is too "
+            f"small; take about a tenth of the signals' norm, {usual:.3g}",
             IllPosedWarning,
         )
 
@@ -314,11 +314,11 @@ def new_learner(
     any_start = start is None and rng is None
     if start is None:
         if n_atoms is None:
-            raise TypeError("n_atoms must be given, or a start, which sets it")
+            raise TypeError("n_atoms or a start must be given; got neither")
         start = _starting_dictionary(samples, n_atoms, settings, seed_of_order(rng))
     network = starting_network(start, samples.n_inputs, settings.signs)
     if n_atoms not in (None, network.n_atoms):
-        raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
+        raise ValueError(f"n_atoms must be that of start, {network.n_atoms}; got {n_atoms}: leave it out")
     learner = TwoPhaseLearner(
         network, settings, scale=samples.scale(settings.amplitude), rounding_seed=seed_of_order(rounding_rng)
     )
@@ -375,10 +375,10 @@ def checked_settings(settings: LearningSettings | None, penalty: Any) -> Learnin
     """Return the settings of the caller, or default settings with the penalty of the caller."""
     if settings is None:
         if penalty is None:
-            raise TypeError("penalty must be given, or settings that have one")
+            raise TypeError("penalty or settings must be given; got neither")
         return LearningSettings(penalty=penalty)
     if penalty is not None:
-        raise TypeError("penalty must not be given twice, as an argument and in settings: leave one out")
+        raise TypeError("penalty must not be given twice; got an argument and settings: leave one out")
     checks.instance_of("settings", settings, LearningSettings)
     return settings
 
@@ -396,5 +396,5 @@ def starting_network(start: ArrayLike | TwoPhaseNetwork, n_inputs: int, signs: S
         atoms = checked_atoms("start", start, positive=signs.positive_atoms)
         network = TwoPhaseNetwork.consistent(unit_norm(atoms), **signs._asdict())
     if network.n_inputs != n_inputs:
-        raise ValueError(f"start has {network.n_inputs} inputs but signals have {n_inputs} features")
+        raise ValueError(f"start must have {n_inputs} features, those of the signals; got {network.n_inputs}")
     return network

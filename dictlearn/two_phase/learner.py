@@ -361,8 +361,8 @@ class TwoPhaseLearner(Resumable):
         ):
             raise ValueError(
                 "rule must keep weights finite and their signs as the settings require; "
-                f"{type(settings.rule).__name__} did not after {self.n_samples:,} samples: the weights are "
-                "those before this batch"
+                f"{type(settings.rule).__name__} did not after {self.n_samples:,} samples: take smaller "
+                "steps; the weights are those before this batch"
             )
         counts = self.n_fired.copy(), self.last_fired.copy(), self.last_compared.copy()
         updates.count_fired(observed.fired, n, now, batch.probed, *counts)

@@ -74,7 +74,7 @@ class Samples(Closed, ABC):
     def scale(self, amplitude: float) -> float:
         """Return the factor that brings the root mean square norm of the signals to `amplitude`."""
         if self.largest == 0.0:
-            raise ValueError("signals must not all be zero: there is nothing to learn")
+            raise ValueError("signals must not all be zero; got only zeros: there is nothing to learn")
         norm = self.largest * math.sqrt(self._measured[2].sum())
         if not SMALLEST_MEAN_NORM <= norm <= LARGEST_MEAN_NORM:
             raise ValueError(
@@ -180,7 +180,9 @@ def samples_of(
     """Return the signals as checked `Samples`."""
     if isinstance(signals, Samples) or sparse.issparse(signals):
         if mask is not None:
-            raise TypeError(f"mask must be None for {type(signals).__name__}, which is known everywhere")
+            raise TypeError(
+                f"mask must be None for {type(signals).__name__}, whose values are all known; got a mask"
+            )
         samples = signals if isinstance(signals, Samples) else SparseSamples(signals)
     else:
         samples = SamplesInMemory(signals, mask)

@@ -108,7 +108,9 @@ class LearningSettings(Value, PhaseSettings):
         if self.inputs == AUTO:
             assign(self, inputs=self.rule.inputs if self.readout == "current" else "spiking")
         if self.inputs == "graded" and self.readout == "rate":
-            raise ValueError("readout must be 'current' if inputs are graded: pass inputs='spiking'")
+            raise ValueError(
+                "readout must be 'current' if inputs are graded; got 'rate': pass inputs='spiking'"
+            )
         defaults = {
             **Rule.defaults(self.rule, self.readout, self.inputs, self.signs),
             **self.rule.defaults(self.readout, self.inputs, self.signs),
@@ -202,11 +204,11 @@ def checked_phases(
     """Check the parameters of two phases; return kappa, duration and initial potential as floats."""
     kappa = share("kappa", kappa)
     if kappa == 0.0:
-        raise ValueError("kappa must be positive: without feedback there is no second phase")
+        raise ValueError("kappa must be positive; got 0: without feedback there is no second phase")
     duration = checks.positive_number("duration", duration)
     require_time("time", time)
     if isinstance(time, Clock) and (is_digital(time) or time.imperfections is not None):
-        got = f"a {type(time.neuron).__name__}" if is_digital(time) else "some"
+        got = f"a {type(time.neuron).__name__}" if is_digital(time) else "imperfections"
         raise ValueError(f"time must be Exact() or a Clock of a RealNeuron, without imperfections; got {got}")
     end_of(time, duration)
     return kappa, duration, share("initial_potential", initial_potential)

@@ -102,7 +102,7 @@ class TwoPhaseNetwork(Value, Described):
             weights = checks.real_array(name, getattr(self, name), shape=shape, meaning=meaning)
             if weights.min() < least:
                 raise ValueError(
-                    f"{name} must not be negative; got {weights.min()} (positive_atoms=False allows it)"
+                    f"{name} must not be negative; got {weights.min()}: pass positive_atoms=False to allow it"
                 )
             assign(self, **{name: weights})
         thresholds = np.diagonal(self.lateral)
@@ -128,7 +128,7 @@ class TwoPhaseNetwork(Value, Described):
         dictionary : array_like, shape (n_atoms, n_inputs)
             The dictionary D, without zero atoms.
         positive_atoms, positive_code, positive_signals
-            As for `TwoPhaseNetwork`.
+            See `TwoPhaseNetwork`.
         """
         signs = Signs.checked(positive_atoms, positive_code, positive_signals)
         dictionary = checked_atoms("dictionary", dictionary, positive=signs.positive_atoms)
@@ -207,7 +207,7 @@ class TwoPhaseNetwork(Value, Described):
         signal : array_like, shape (n_inputs,)
             The signal x.
         penalty, reweighting
-            As for `run`.
+            See `run`.
         gamma : float
             Strength of the feedback, in [0, 1).
         mask : array_like of bool, shape (n_inputs,), optional
@@ -251,7 +251,7 @@ class TwoPhaseNetwork(Value, Described):
         penalty : float or array_like, shape (n_atoms,)
             The penalty lambda1, positive: one number for all atoms, or one for each.
         kappa, duration, initial_potential, time
-            As for `LearningSettings`.  If potentials start at 0, the default, a firing neuron loses half a
+            See `LearningSettings`.  If potentials start at 0, the default, a firing neuron loses half a
             spike on average in the first phase; potentials that start at 0.5 remove this bias.
         reweighting : array_like, shape (n_atoms,), optional
             Weights s of the penalty, not negative; by default 1.
@@ -289,7 +289,7 @@ class TwoPhaseNetwork(Value, Described):
         Parameters
         ----------
         signals, penalty, reweighting, mask, n_jobs
-            As for `run`.
+            See `run`.
         duration : float, default 100.0
             Length of the whole run, in synaptic time constants.
         gamma : float, default 0.0
@@ -371,7 +371,7 @@ class TwoPhaseNetwork(Value, Described):
         Parameters
         ----------
         penalty, gamma, reweighting
-            As for `spiking_network`.
+            See `spiking_network`.
         time_constant : float, default 1.0
             The synaptic time constant in the graph's unit of time.
         time_step : float, optional
