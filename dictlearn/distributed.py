@@ -144,6 +144,6 @@ def _run_rows(start: int, rows: np.ndarray, *, n_rows: int, file: NpyFile, share
     with one_blas_thread():
         signals = np.empty((0, synapses.n_inputs))
         if len(rows):
-            signed = synapses.signs.signed_inputs
+            signed = not synapses.signs.positive_signals
             signals, _ = checked_signals(file[rows], synapses.n_inputs, signed=signed)
         return batch.run(synapses, signals, start=start, stop=min(start + n_rows, batch.n_rows))

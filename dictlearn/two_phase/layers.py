@@ -35,11 +35,6 @@ class Signs(NamedTuple):
         return cls(atoms, code, checks.flag("positive_signals", positive_signals) and atoms and code)
 
     @property
-    def signed_inputs(self) -> bool:
-        """Whether signals may be negative."""
-        return not self.positive_signals
-
-    @property
     def least_weight(self) -> float:
         """The smallest weight that learning may make."""
         return 0.0 if self.positive_atoms else -np.inf
@@ -80,7 +75,7 @@ class Layers:
         """One or two populations of input neurons; none if inputs are graded."""
         if self.graded:
             return []
-        return _populations(0, self.n_inputs, pairs=self.signs.signed_inputs)
+        return _populations(0, self.n_inputs, pairs=not self.signs.positive_signals)
 
     @cached_property
     def coding(self) -> list[Population]:
@@ -92,7 +87,7 @@ class Layers:
         """The populations of the third layer, which predicts unknown inputs: one, two (for pairs) or none."""
         if not self.predicted:
             return []
-        return _populations(_end(self.coding), self.n_inputs, pairs=self.signs.signed_inputs)
+        return _populations(_end(self.coding), self.n_inputs, pairs=not self.signs.positive_signals)
 
     @property
     def n_neurons(self) -> int:

@@ -264,7 +264,7 @@ class TwoPhaseLearner(Resumable):
         """
         n_threads = checks.positive_integer("n_threads", n_threads)
         signals, mask = checked_signals(
-            signals, self.n_inputs, mask, signed=self.settings.signs.signed_inputs
+            signals, self.n_inputs, mask, signed=not self.settings.signs.positive_signals
         )
         return self.learn_batch(
             len(signals), lambda batch: batch.run(self.synapses, signals, mask, n_threads=n_threads)

@@ -186,5 +186,5 @@ def samples_of(
         samples = signals if isinstance(signals, Samples) else SparseSamples(signals)
     else:
         samples = SamplesInMemory(signals, mask)
-    samples.check(n_inputs, signed=settings.signs.signed_inputs)
+    samples.check(n_inputs, signed=not settings.signs.positive_signals)
     return samples

@@ -314,7 +314,7 @@ class TwoPhaseNetwork(Value, Described):
         mask: ArrayLike | None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Check arguments; return signals (zero where unknown), lambda1 s for each signal, and the mask."""
-        signals, known = checked_signals(signals, self.n_inputs, mask, signed=self.signs.signed_inputs)
+        signals, known = checked_signals(signals, self.n_inputs, mask, signed=not self.signs.positive_signals)
         if known is not None:
             signals = np.where(known, signals, 0.0)
         n_atoms = self.n_atoms
