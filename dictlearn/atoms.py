@@ -13,7 +13,7 @@ def unit_norm(atoms: np.ndarray) -> np.ndarray:
 
 
 def checked_atoms(name: str, value: Any, *, positive: bool = True) -> np.ndarray:
-    """Return `value` as atoms for a network: floats, no atom zero and, if `positive`, no entry negative."""
+    """Check atoms for a network, and return them as floats; no atom may be zero."""
     atoms = checks.real_array(name, value, shape=(None, None), meaning="(n_atoms, n_inputs)")
     if positive and atoms.min() < 0.0:
         raise ValueError(

@@ -92,7 +92,7 @@ class SpikingDictionaryLearning(Coder):
     components_ : ndarray, shape (n_components, n_features)
         The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm.  With split
         channels, atoms have unit norm over both channels; the component is the positive channel minus the
-        negative one, with a norm of at most 1.  A vanished atom is zero.  float32 after float32 signals.
+        negative one, with a norm of at most 1.  A vanished atom is zero.  float32 signals give float32 atoms.
     dead_atoms_ : ndarray of int
         Indices of atoms that were silent for the last max(1000, 10 n_components) samples.
     learner_ : TwoPhaseLearner
@@ -210,7 +210,7 @@ class SpikingDictionaryLearning(Coder):
         for first in range(0, array.shape[0], settings.batch_size):
             batch = slice(first, first + settings.batch_size)
             on_finer_steps(learner, learn)
-            if first == 0:  # later batches change the same learner
+            if first == 0:  # later batches change the learner in place
                 take_fitted(self, new)
         return self
 
@@ -319,7 +319,7 @@ class SpikingDictionaryLearning(Coder):
         return is_split
 
     def _settings(self, *, positive_signals: bool) -> LearningSettings:
-        """Return the settings of learning for signals that are not negative, or may be."""
+        """Return the settings of learning; `positive_signals` says whether no signal is negative."""
         is_split, positive_code = self._checked_split(), checks.flag("positive_code", self.positive_code)
         options = checks.instance_of("settings", {} if self.settings is None else self.settings, Mapping)
         if not OPTIONS.issuperset(options):
@@ -380,7 +380,7 @@ class SpikingDictionaryLearning(Coder):
         """Set the fitted attributes from what a fit to `array` has learned so far."""
         self.n_iter_ = math.ceil(learner.n_samples / array.shape[0])
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
-        self.learner_: TwoPhaseLearner = learner  # set last: `fit` checks whether the learner is new
+        self.learner_: TwoPhaseLearner = learner  # set last, as a sign for `fit`
 
     # -- the problem of coding -------------------------------------------------------------------
 

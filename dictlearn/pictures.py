@@ -56,8 +56,8 @@ def plot_atoms(
         n_pixels = height * width
         if atoms.shape[1] not in (n_pixels, 3 * n_pixels):
             raise ValueError(
-                f"patch_size must have one pixel, in colour a third of a pixel, for each of {atoms.shape[1]} "
-                f"numbers of an atom; got {patch_size}, {n_pixels} pixels"
+                f"patch_size must fit atoms of {atoms.shape[1]} numbers; got {patch_size} for {n_pixels} "
+                f"numbers, or {3 * n_pixels} in colour"
             )
         atoms = atoms.reshape(len(atoms), height, width, -1)
     elif patch_size is not None:

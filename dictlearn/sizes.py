@@ -65,7 +65,7 @@ class SizeComparison(Value, Drawn):
 
     @property
     def agreement(self) -> np.ndarray:
-        """Share of the atoms of a seed that another seed has too (cosine 0.9 or more), by ordered pairs."""
+        """Share of a seed's atoms that another seed has too (cosine 0.9 or more), for each pair of seeds."""
         rows = ([self._cosines(*pair) for pair in permutations(row, 2)] for row in self.dictionaries)
         return np.array([[np.mean(cosines.max(axis=1) >= FOUND) for cosines in row] for row in rows])
 

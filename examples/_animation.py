@@ -66,7 +66,7 @@ def save_animation(
     output.mkdir(parents=True, exist_ok=True)
     path = output / name
     durations = [FRAME_TIME] * (n_frames - 1) + [LAST_FRAME_TIME]
-    # Frames of few colours take half of the size of a GIF without loss, and more with loss.
+    # Without loss, frames of few colours take half of the size of a GIF; with loss, they take more.
     lossless = {"lossless": True, "quality": 60, "method": 4}
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0, **lossless)
     print(f"animation: {path}, {n_frames} pictures, {path.stat().st_size / 1024:,.0f} KB")

@@ -130,7 +130,7 @@ def learn_with_scikit_learn(
 def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gram: np.ndarray) -> np.ndarray:
     problem = LassoProblem(dictionary, signals, penalty, positive=True, gram=gram)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IllPosedWarning)  # may concern a single batch
+        warnings.simplefilter("ignore", IllPosedWarning)  # a warning may concern a single batch
         return solve(problem, METHODS["active_set_from_spikes"], tol=TOL).codes
 
 

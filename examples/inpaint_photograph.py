@@ -21,7 +21,7 @@ from solvers import LassoProblem, SparseCodingResult, solve_active_set
 
 SIDE = 8
 N_WAVES = 12
-# Penalty of a wave with half a period in a patch; the penalty of the constant wave is LEAST_FREQUENCY of it.
+# Penalty of a wave with half a period in a patch, and the constant wave's share of this penalty.
 PENALTY = 0.002
 LEAST_FREQUENCY = 0.3
 GAP = 1e-4

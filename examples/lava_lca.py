@@ -70,9 +70,8 @@ class _Layers:
     ) -> Self:
         """Return the network for one signal of a problem with one penalty and atoms of norm one.
 
-        The attribute `unit` is the value of the number 1: multiply `v1` by it.  It is 1 in floats; in
-        integers the largest correlation becomes 2^20, or with two layers the largest entry of the signal
-        2^14.
+        The code is `v1` times the attribute `unit`, which is 1 in floats.  In integers, `unit` brings the
+        largest correlation to 2^20 or, with two layers, the largest entry of the signal to 2^14.
         """
         penalties = problem.l1_weights
         if problem.penalty.is_positive or problem.feature_weights is not None or np.ptp(penalties) != 0.0:
@@ -197,7 +196,7 @@ class LCA1Layer(_Layers):
         """Return W, the correlations, and the factor of the correlations in the bias."""
         return (np.eye(problem.n_atoms) - problem.gram) * tau, problem.correlations[signal], tau
 
-    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
+    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses both
     def run(self, n_steps: int) -> LCARun:
         """Run `n_steps` more steps."""
         for _ in range(n_steps):
@@ -253,7 +252,7 @@ class LCA2Layer(_Layers):
         """Return D, the signal, and the factor of the signal in the input."""
         return np.asarray(problem.dictionary), problem.signals[signal], 1.0
 
-    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
+    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses both
     def run(self, n_steps: int) -> LCARun:
         """Run `n_steps` more steps."""
         for _ in range(n_steps):

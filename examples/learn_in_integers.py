@@ -1,10 +1,10 @@
 """A dictionary learned in integers, by the two phases of a network of digital neurons. Half a minute.
 
 The signals are handwritten digits of 8 x 8 pixels.  Weights F, B and H are integers of 8 bits, and every
-step, spike count and change of a weight is an integer.  A sample runs at gamma = 0 and then, by the state of
-that run, at gamma = 3/4.  Potentials never saturate here, so that they and the spikes of a phase hold its
-accumulated soma current: the threshold times the spikes, plus the gain of the potential.  A weight changes by
-the product of a current in 10 bits and a spike count, shifted.
+step, spike count and change of a weight is an integer.  A sample runs at gamma = 0 and then, from the final
+state, at gamma = 3/4.  Potentials never saturate here, so that potentials and spikes give the accumulated
+soma current of a phase: the threshold times the spikes, plus the gain of the potential.  A weight changes by
+the shifted product of a current of 10 bits and a spike count.
 
     python -m examples.learn_in_integers [--output DIR] [--samples N] [--atoms N]
 """

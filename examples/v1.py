@@ -140,7 +140,7 @@ class Cortex:
     def __init__(self, dictionary: np.ndarray) -> None:
         self.dictionary = dictionary
         problem = LassoProblem(dictionary, np.zeros((1, dictionary.shape[1])), PENALTY, positive=True)
-        self.network: SpikingNetwork = lasso_network(problem, 0, scale=SCALE)  # without a signal
+        self.network: SpikingNetwork = lasso_network(problem, 0, scale=SCALE)  # drive without a signal
 
     def drive(self, signals: np.ndarray) -> np.ndarray:
         return self.network.soma_bias + signals @ self.dictionary.T / SCALE

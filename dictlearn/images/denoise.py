@@ -111,7 +111,7 @@ def denoise(
     dictionary = checks.real_array(
         "dictionary", dictionary, shape=(None, n_pixels), meaning="one column a pixel"
     )
-    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # checks the atoms
+    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # this problem checks the atoms
     warn_if_ill_posed(silent)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
@@ -152,7 +152,7 @@ def _penalty_of(image: np.ndarray, dictionary: np.ndarray, noise_level: Any, pen
         raise ValueError(f"noise_level or penalty must be given, and not both; got {given}")
     if penalty is None:
         noise_level = checks.positive_number("noise_level", noise_level)
-        # Values decide, not the dtype.  Images of zeros and ones are excluded, because their unit is unknown.
+        # An image of integers may have any dtype.  The unit of an image of zeros and ones is unknown.
         is_of_integers = np.ptp(image) > 1.0 and bool((image == np.rint(image)).all())
         if is_of_integers and noise_level < INTEGER_NOISE:
             raise ValueError(

@@ -146,14 +146,14 @@ def as_size(name: str, value: Any, *, is_signal: bool = False) -> tuple[int, int
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PreparedImage(Value, Drawn):
-    """An image as the signal of a convolutional dictionary, and the way back.
+    """An image as the signal of a convolutional dictionary, from which the image can be restored.
 
     A signal of one dimension is an image of one row in all attributes; `restore` drops the row.
 
     Attributes
     ----------
     detail : ndarray, shape (rows, columns[, channels])
-        The image without its background, padded.
+        The padded image without its background.
     background : ndarray, shape of the image
         The part that was subtracted from the image.
     kernel_size : (int, int)
@@ -231,7 +231,7 @@ def prepare_image(
         Distance between neighbouring positions of kernels, in pixels.
     margin : int, default 0
         Least number of pixels by which each side is padded.  Without a margin, fewer kernels cover a pixel
-        near the edge; a margin of a kernel's side minus the stride lets equally many cover every pixel.
+        near the edge.  A margin of a kernel's side minus the stride gives every pixel equally many.
     background : {"smooth", "mean", "none"} or float, default "smooth"
         The part of each channel that is subtracted.  "smooth" is the image blurred by a Gaussian whose
         standard deviation is half the longer side of a kernel; a float is the standard deviation in pixels.
@@ -270,7 +270,7 @@ def _padding(shape: tuple[int, ...], padded: tuple[int, ...]) -> list[tuple[int,
 
 
 def background_of(pixels: np.ndarray, background: str | float, kernel_size: tuple[int, int]) -> np.ndarray:
-    """Return the background of an image, in its shape; see `prepare_image`."""
+    """Return the background of an image, with the shape of the image; see `prepare_image`."""
     if isinstance(background, str):
         checks.one_of("background", background, BACKGROUNDS)
         width = max(kernel_size) / 2

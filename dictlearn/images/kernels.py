@@ -248,7 +248,7 @@ def random_kernels(
     energies = np.square(rows / (np.abs(rows).max() or 1.0)).sum(axis=1)
     n_usable = np.count_nonzero(energies)
     if n_usable == 0:
-        raise ValueError("images must not be constant without background; got zeros: choose other images")
+        raise ValueError("images must not be constant without background; got zeros: nothing to learn")
     order = rng.choice(n_candidates, n_usable, replace=False, p=energies / energies.sum())
     noise = rng.standard_normal((n_kernels, rows.shape[1]))
     candidates = np.concatenate([rows[order], noise])

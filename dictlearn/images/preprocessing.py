@@ -7,7 +7,7 @@ from dictlearn.atoms import scaled_by_power_of_two, unit_rows
 from snn._interrupts import float_errors
 from snn.base import checks
 
-# Least standard deviation of a filtered image that is not rounding, as a share of the unfiltered image's.
+# Largest standard deviation of a filtered image that is only rounding, as a share of the image's own.
 FILTER_ROUNDING = 1e-12
 
 

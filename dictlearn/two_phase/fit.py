@@ -25,7 +25,7 @@ from snn.base import checks
 from snn.base.value import assign, replaced
 from solvers.problem.messages import IllPosedWarning
 
-# Largest number of signals, unless there are more atoms, that test whether a random start makes neurons fire.
+# Number of signals, or of atoms if more, that test whether a random start makes neurons fire.
 SIGNALS_TO_START = 1000
 # Largest mean share of the atoms (or features, if fewer) in a code; with a larger share, atoms learn noise.
 DENSE = 0.75
@@ -56,11 +56,11 @@ def learn_dictionary(
 ) -> TwoPhaseLearner:
     """Learn a dictionary with the two-phase spiking network.
 
-    Minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals x of
-    ``1/2 ||x - a D||^2 + penalty ||a||_1`` (with `PaperSteps`: the paper's objective, which has
-    ``lambda2 / 2 ||D||^2`` in place of unit norms; with a mask m: ``1/2 ||m (x - a D)||^2``).  Signals, atoms
-    and codes are not negative, unless the settings allow it.  Every weight changes only by what its own
-    neuron observes.
+    The network minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals x of
+    ``1/2 ||x - a D||^2 + penalty ||a||_1``.  With a mask m, the first term is ``1/2 ||m (x - a D)||^2``.
+    With `PaperSteps`, atoms have no unit norm, and the objective has the term ``lambda2 / 2 ||D||^2``.
+    Signals, atoms and codes are not negative, unless the settings allow it.  Every weight changes only by
+    what its own neuron observes.
 
     This function calls `new_learner` and then `continue_learning`.  Call both yourself to keep what was
     learned when an error or Ctrl-C ends learning early.
@@ -222,7 +222,7 @@ def _warn_of_atoms(learner: TwoPhaseLearner, samples: Samples) -> None:
     silent = learner.n_fired == 0  # no spike since the atom was replaced
     silent[learner.dead_atoms] = True
     if n_dead or silent.all():
-        from sklearn.exceptions import ConvergenceWarning  # here, because it takes long to import
+        from sklearn.exceptions import ConvergenceWarning  # imported here, because its import takes long
 
         message = f"{n_dead} of {n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
         message += "replacement=True replaces them"
@@ -295,9 +295,9 @@ def new_learner(
     n_atoms : int, optional
         Number of atoms, needed unless `start` is given.
     penalty : float or array_like, shape (n_atoms,), optional
-        The penalty lambda1, positive: one number for all atoms, or one for each.  Needed without `settings`.
+        The penalty lambda1, positive: one number for all atoms, or one for each; needed without `settings`.
     settings : LearningSettings, optional
-        Settings of the network and of learning; by default `LearningSettings` with this penalty.
+        Settings of the network and of learning; by default `LearningSettings` with `penalty`.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
         A dictionary, which is scaled to unit norms, or a network with the signs of the settings.  The default
         is a `random_dictionary`.  If its atoms make no neuron fire for most signals, which happens in many
@@ -318,7 +318,7 @@ def new_learner(
         start = _starting_dictionary(samples, n_atoms, settings, seed_of_order(rng))
     network = starting_network(start, samples.n_inputs, settings.signs)
     if n_atoms not in (None, network.n_atoms):
-        raise ValueError(f"n_atoms must be that of start, {network.n_atoms}; got {n_atoms}: leave it out")
+        raise ValueError(f"start must have n_atoms={n_atoms} atoms; got {network.n_atoms}")
     learner = TwoPhaseLearner(
         network, settings, scale=samples.scale(settings.amplitude), rounding_seed=seed_of_order(rounding_rng)
     )
@@ -341,7 +341,7 @@ def _starting_dictionary(samples: Samples, n_atoms: int, settings: LearningSetti
     least = (1.0 - settings.initial_potential) / settings.duration / samples.scale(settings.amplitude)
     if np.mean(_drives(sample, start, settings).max(axis=1) > least) > 0.5:
         return start
-    least_weight = settings.signs.least_weight  # signals may be negative if atoms must not
+    least_weight = settings.signs.least_weight  # signals may be negative even if atoms may not
     return unit_norm(start + unit_norm(np.maximum(np.resize(sample, start.shape), least_weight)))
 
 

@@ -21,7 +21,7 @@ FEEDFORWARD, LATERAL, FEEDBACK = range(3)
 
 
 class Signs(NamedTuple):
-    """Which numbers of a two-phase network must not be negative: atoms (F, B and H), codes, signals."""
+    """Flags that say whether atoms (F, B and H), codes and signals must not be negative."""
 
     positive_atoms: bool = True
     positive_code: bool = True
@@ -110,7 +110,7 @@ class Layers:
         ]
 
     def drives(self, signals: np.ndarray, coding: np.ndarray) -> np.ndarray:
-        """Return the drive of each neuron, one row for each signal; 0 for predictions."""
+        """Return the drives of all neurons, with a row for each signal; predictions have no drive."""
         drives = np.zeros((len(signals), self.n_neurons))
         for population in self.inputs:
             drives[:, population.neurons] = signals if population.sign > 0.0 else -signals

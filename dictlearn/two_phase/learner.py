@@ -50,7 +50,7 @@ class TwoPhaseLearner(Resumable):
     network : TwoPhaseNetwork
         The network before learning.
     settings : LearningSettings
-        Clock, phases and learning rule.
+        The settings of the clock, the phases and the learning rule.
     scale : float
         Factor of the signals on their way to the network: `amplitude` over their root mean square norm.
     rounding_seed : int, default 0
@@ -59,10 +59,10 @@ class TwoPhaseLearner(Resumable):
     Attributes
     ----------
     settings, scale
-        The values of the constructor.  They may change between batches, the scale together with the
+        The arguments of the constructor.  Both may change between batches, the scale together with the
         amplitude.
     rounding_seed : int
-        The value of the constructor.
+        The argument of the constructor.
     synapses : Synapses
         The weights F, B and H in the form that runs read.
     memory : dict of str to ndarray
@@ -467,7 +467,7 @@ class TwoPhaseLearner(Resumable):
         return assign(
             cls(TwoPhaseNetwork(*weights, *settings.signs), settings, **begun),
             **values,
-            synapses=Synapses(*weights, settings.signs),  # as saved: the constructor has rounded them
+            synapses=Synapses(*weights, settings.signs),  # as in the file: the constructor rounds
             memory={name.removeprefix(REMEMBERED): arrays[name] for name in remembered if name in arrays},
             replacement=Replacement.of_entries(arrays),
             _history=LearningHistory(arrays["history"], arrays["sums"]),

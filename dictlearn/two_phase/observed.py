@@ -35,7 +35,7 @@ class PhaseSettings:
 
     @cached_property
     def signs(self) -> Signs:
-        """Which numbers must not be negative."""
+        """The flags that say which numbers must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
 
@@ -43,7 +43,7 @@ class PhaseSettings:
 class Batch:
     """Everything that the run of a batch needs except the weights and the signals.
 
-    A run has a row for each signal, and then one for each probe, an atom that is driven without a signal.
+    A run has a row for each signal and then a row for each probe, which drives an atom without a signal.
     The result of a row does not depend on other rows, so a batch may run in parts and in several processes.
 
     Attributes
@@ -93,7 +93,7 @@ class Batch:
         stop: int | None = None,
         n_threads: int = 1,
     ) -> Observed:
-        """Return what neurons observe of the rows from `start` to `stop`, with their signals and mask."""
+        """Return what neurons observe of rows `start` to `stop`, which have these `signals` and `mask`."""
         rows = np.arange(self.n_rows)[start:stop]
         n_signals, probes = len(signals), rows[len(signals) :] - self.n_signals
         inputs, coding = np.zeros((len(rows), synapses.n_inputs)), np.empty((len(rows), synapses.n_atoms))
@@ -223,7 +223,7 @@ class Observed:
                 codes = np.maximum(codes, 0.0)  # negative codes are rounding errors
         else:
             codes = second.coding_rate
-        # Sums run in the order of the neurons, so a row does not depend on the number of rows, as with BLAS.
+        # Sums run in the order of the neurons; sums by BLAS would depend on the number of rows.
         gradient = np.zeros(codes.shape)
         if reads_currents:
             updates.add_combinations(gradient, kappa * codes, 1.0, h)

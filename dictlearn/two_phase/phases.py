@@ -62,7 +62,7 @@ class Phase(Value, Drawn):
     Attributes
     ----------
     duration : float
-        T, in synaptic time constants.
+        Duration T of the phase, in synaptic time constants.
     n_spikes : ndarray of int, shape (n_signals,)
         Number of spikes of all neurons.
     input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
@@ -97,7 +97,7 @@ class _Network(NamedTuple):
 
 
 class _Refused(Exception):
-    """The error of a signal that is too large or spikes too much; the least (phase, row) is raised."""
+    """The error of a signal that is too large or has too many spikes; the first by `order` is raised."""
 
     def __init__(self, order: tuple[int, int], error: Exception) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ def run_phases(
     numbers: np.ndarray | None = None,
 ) -> list[Phase]:
     """Run a copy of the network for each signal through two phases, and keep all states between them."""
-    # `signals` and `coding` are the drives of inputs and coding neurons at gamma = 0.  Errors name `numbers`.
+    # `signals` and `coding` drive inputs and coding neurons at gamma = 0.  Errors name signals by `numbers`.
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
     thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(time, duration)
 
@@ -193,7 +193,7 @@ def run_graded(
             "much charge to it as its threshold takes; a smaller kappa or smaller learning steps help"
         )
     end = end_of(time, duration)
-    # Sums run in the order of the neurons, so a row does not depend on the number of rows, as with BLAS.
+    # Sums run in the order of the neurons; sums by BLAS would depend on the number of rows.
     weights = kappa, synapses.feedback_rows, synapses.lateral_rows, synapses.closed_rows.reshape(-1)
 
     def run_piece(
@@ -212,7 +212,7 @@ def run_graded(
             return [n_spikes, *observed]
         network = _Network(synapses.weights(layers, kappa), thresholds)
         run = start_run(time, network, drives, filter_spikes=True)
-        # Without a signal only a probe fires, and the first phase is skipped.
+        # A row without a signal has only a probe, and skips the first phase.
         settles = signals.any(axis=1)
         settled = _advanced(run, layers, 0, end, allowed, rows, stop, active=np.flatnonzero(settles))
         filtered, until = run.filtered_spikes, np.where(settles, 2.0 * end, end)
@@ -235,8 +235,8 @@ def _unseen(
     if known is None:
         return np.empty((0, n_inputs), dtype=np.bool_), *np.empty((2, 0, 0)), forward, np.empty(0)
     n_known, rest = known.sum(axis=1), 1.0 - kappa
-    # M selects the known inputs.  If fewer inputs are unknown, kernels subtract them from F B, which is
-    # (H - closed) / kappa; if fewer are known, kernels sum the known ones.
+    # M selects the known inputs.  If less than half are known, kernels sum over them; otherwise kernels
+    # subtract the sum over the unknown inputs from F B = (H - closed) / kappa.
     of_lateral = np.where(2 * n_known < n_inputs, 0.0, rest / kappa)
     shares = np.column_stack([-of_lateral, of_lateral, np.where(of_lateral > 0.0, -rest, rest)])
     levels = np.zeros((len(known), n_atoms))
@@ -427,7 +427,7 @@ def _ran_away(layers: Layers, phase: int, row: int, counts: np.ndarray, allowed:
 
 def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event) -> list[Result]:
     """Call a function for each piece, with a thread for every piece but the first; return the results."""
-    # An error in the calling thread, for example Ctrl-C, sets `stop`: threads then end soon without a wait.
+    # An error in the calling thread, for example Ctrl-C, sets `stop`: threads end soon, and nothing waits.
     results: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
 
     def work(k: int) -> None:

@@ -1,4 +1,4 @@
-"""Replacement of redundant atoms: of two that are too similar, one is replaced on trial."""
+"""Replacement of redundant atoms: one of two atoms that are too similar is replaced on trial."""
 
 import math
 from collections.abc import Mapping
@@ -17,11 +17,11 @@ LEAST_ATOMS = 15
 # median of a normal distribution.  A few similar pairs do not change this quantile; the many pairs of
 # photographs do.
 TAIL, NORMAL_TAIL = 0.025, 1.96
-# Number of atoms for each trial that one search may begin.
+# A search may begin one trial for every ATOMS_PER_TRIAL atoms, and at least one.
 ATOMS_PER_TRIAL = 50
 # Number of times that a new pattern moves towards other samples that lack it: a single outlier is no atom.
 ROUNDS = 3
-# Search for similar atoms every SEARCH_EVERY samples, but not the first NO_SEARCHES times: data are too few.
+# Search for similar atoms every SEARCH_EVERY samples, but not the first NO_SEARCHES times, with few data.
 SEARCH_EVERY, NO_SEARCHES = 640, 4
 # Length of a trial in samples: TRIAL_PER_ATOM times the number of atoms (each of many atoms is used rarely),
 # at least LEAST_TRIAL.  The mean squared code of a neuron adapts within a quarter of a trial.

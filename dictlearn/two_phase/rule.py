@@ -23,7 +23,7 @@ SPIKING_INPUTS = {True: WEAK_FEEDBACK, False: {**WEAK_FEEDBACK, "duration": 10.0
 # Default settings for graded inputs, which lack the noise of spikes: fewer spikes suffice, and a longer phase
 # on a coarser clock improves codes.
 GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "time": Clock(1 / 8), "amplitude": 3.0}
-# NumPy type of each letter that an `Entry` has for a kind of number.
+# NumPy types of the letters by which an `Entry` names kinds of numbers.
 KINDS_OF_NUMBERS = {"f": np.float64, "i": np.int64, "b": np.bool_}
 # Classes of learning rules by module and name, which the files of learners contain.
 KINDS: dict[str, type[Rule]] = {}
@@ -40,7 +40,7 @@ class Rule:
     Attributes
     ----------
     batch_size, inputs : int and str
-        The values that the settings of these names have if they are "auto".
+        Values of the settings `batch_size` and `inputs` if these settings are "auto".
     remembers : mapping of str to Entry
         The arrays that a learner keeps for the rule from batch to batch.  ``Entry("f", ("atoms", "inputs"),
         0.0)`` is an array of floats >= 0, shape (n_atoms, n_inputs).  Arrays are zero at first; an optional

@@ -61,9 +61,9 @@ class UsageSteps(Value, Rule):
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
         B_ji likewise, with the same rho_i
 
-    `rules.project_lateral` corrects H, from the signals and from probes: these drive single neurons, the ones
-    whose lateral weights have been unused for longest, so that the weights of silent neurons stay correct.
-    A_i is the curvature of the objective along atom i, so this is a diagonal Newton step.
+    `rules.project_lateral` corrects H, from signals and from probes.  A probe drives a single neuron, whose
+    lateral weights have been unused for longest, so that the weights of silent neurons stay correct.  A_i is
+    the curvature of the objective along atom i, so that eta_i makes a diagonal Newton step.
 
     If weights may have either sign, no bound stops them, and H moves exactly as the product F B does: a
     symmetric network stays consistent, and a mismatch decays as the weights do, before it is corrected.
@@ -72,18 +72,18 @@ class UsageSteps(Value, Rule):
 
         eta_i = 1 / (sqrt(0.01 + V_i) / reach + (1 - m_i) D_i + caution m_i C_i / gain)
 
-    V_i is the sum of the squares of the neuron's own gradients, so this is an AdaGrad step for each neuron:
-    it falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is the mismatched
-    share of the lateral currents of neuron i in the batch, at most 1.  If H agrees with F B, no step is
-    larger than 1 / D_i, which is best for the batch; otherwise a step goes no farther than H can follow.
-    Such large steps keep atoms in motion, so the dictionary averages each atom.  A batch adds its new
-    weights to the average with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved whenever
+    V_i is the sum of the squares of the neuron's own gradients, so that each neuron makes an AdaGrad step,
+    which falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is the
+    mismatched share of the lateral currents of neuron i in the batch, at most 1.  If H agrees with F B, no
+    step is larger than 1 / D_i, which is best for the batch; otherwise a step goes no farther than H can
+    follow.  Such large steps keep atoms in motion, so the dictionary averages each atom.  A batch adds its
+    new weights to the average with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved whenever
     ``||B_i - average_i||^2`` is four times its usual value: when signals change, the average must not lag
     behind the weights.  If gradients are read from counts, steps are as for positive atoms.  After a change
     of signals, an atom that lies between several true ones has smaller codes than chance allows: its sums
     begin anew (`stalled`).
 
-    The atoms of a start may be the result of earlier learning.  They are held: ``1 / eta_i`` is larger by 12
+    The atoms of a start may be the result of earlier learning, and are held: ``1 / eta_i`` is larger by 12
     and S_i starts at 1000, until the squared sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)``
     times its value without a direction, the sum of V_i.  Random atoms are released in the first batches.
 
@@ -109,8 +109,8 @@ class UsageSteps(Value, Rule):
         Weight of C_i, which bounds the curvature along all atoms together: one batch moves weights at most
         gain / caution of the way, so that H can follow.
     lateral_gain : float, optional
-        Share of the mismatch that H corrects, in (0, 2).  By default 1 where gradients are read from
-        currents, which measure it exactly, and 0.1 where spikes are counted.
+        Share of the mismatch that H corrects, in (0, 2).  The default is 1 if gradients are read
+        from currents, which measure the mismatch exactly, and 0.1 if spikes are counted.
     probes : float, default 0.25
         Number of probes for each signal; on a clock a probe costs about half as much as a signal.
     patience : float, default 4.0
@@ -356,9 +356,10 @@ def project_lateral(
     ``H <- max(H - gain G^T L (L A A^T L + epsilon I)^-1 L A / kappa, 0)``
 
     The rows of G and A are g_H and the codes of the signals; L = diag(1 / ||a||).  At gain 1, H a then equals
-    F B a for every row a of A, except for the ridge epsilon and the bound.  For one signal this is the
+    F B a for every row a of A, except for the ridge epsilon and the bound.  For one signal, this step is the
     normalised least-mean-squares rule ``H <- H - g_H^T a / (kappa ||a||^2)`` of a neuron that knows the sum
-    of the squares of its inputs.  For several signals it is the limit of repeating that rule over the batch.
+    of the squares of its inputs.  For several signals, the step is the limit of this rule if the batch is
+    repeated.
 
     Parameters
     ----------

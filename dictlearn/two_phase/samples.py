@@ -143,7 +143,7 @@ class SamplesInMemory(Samples):
         self._checked |= {(None, signed), (self.n_inputs, signed)}
 
     def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return these rows of the signals and of the mask."""
+        """Return rows of the signals and of the mask."""
         return self._known[rows], None if self._mask is None else self._mask[rows]
 
 
@@ -167,7 +167,7 @@ class SparseSamples(Samples):
             checked_signals(self._signals[[row]].toarray(), self.n_inputs, first=row, signed=signed)
 
     def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
-        """Return these rows of the matrix as a dense array."""
+        """Return rows of the matrix as a dense array."""
         return self._signals[rows].toarray(), None
 
 

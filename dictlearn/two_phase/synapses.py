@@ -17,7 +17,7 @@ from snn.digital.format import FixedPoint, round_in_place
 from snn.weights import Segments
 from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 
-# Smallest threshold of a coding neuron; learning keeps thresholds near 1.  At 0, spikes would not end.
+# Smallest threshold of a coding neuron; learning keeps thresholds near 1; at 0, spikes would not end.
 LEAST_THRESHOLD = 0.05
 # Largest number of columns of the product F B that are computed together.
 LATERAL_BLOCK = 128
@@ -103,7 +103,7 @@ class Synapses(Closed):
         self.closed_rows = self._closed(gamma, np.empty_like(self.lateral_rows) if known is None else known)
 
     def _closed(self, gamma: float, closed: np.ndarray) -> np.ndarray:
-        """Write the rows of H - gamma F B to the array `closed`, and return it."""
+        """Write the rows of H - gamma F B to the array `closed`, and return the array."""
         forward, back, lateral = self.feedforward_rows, self.feedback_rows, self.lateral_rows
         with one_blas_thread():
             if len(back) <= LATERAL_BLOCK or not updates.is_transpose(forward, back):

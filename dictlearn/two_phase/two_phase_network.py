@@ -173,7 +173,7 @@ class TwoPhaseNetwork(Value, Described):
 
     @property
     def signs(self) -> Signs:
-        """Which numbers must not be negative."""
+        """The flags that say which numbers must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
     @property

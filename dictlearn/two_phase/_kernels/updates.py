@@ -71,8 +71,8 @@ def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
 def observe_row(
     k, counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral, closed
 ):  # fmt: skip
-    """Set which neurons of a row fired, its codes = share (counts + remaining), g_D and g_H."""
-    # kappa F B is lateral - closed, so that no product of F and B is computed.
+    """Set `fired`, the codes ``share (counts + remaining)``, g_D and g_H of one row."""
+    # kappa F B is lateral - closed: no product of F and B is computed.
     n_neurons, n_atoms = counts.shape[0], feedback.shape[0]
     for i in range(g_d.shape[1]):
         g_d[k, i] = -kappa * signals[k, i]
@@ -84,7 +84,7 @@ def observe_row(
             n_spikes -= counts[n_atoms + j]
             code -= counts[n_atoms + j] + remaining[n_atoms + j]
         elif code < 0.0:
-            code = 0.0  # a rounding error
+            code = 0.0  # a negative code is a rounding error
         code *= share
         fired[k, j], codes[k, j] = n_spikes != 0, code
         if code != 0.0:
@@ -108,7 +108,7 @@ def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, 
     """Add the figures of a batch to the sums for the next history entry; return the sum of objectives."""
     objective = 0.0
     for k in range(n_signals):
-        # ||B a - x||^2 by equation 9; if g_D is from spike counts, the codes a are rates.
+        # Equation 9 gives ||B a - x||^2; if g_D is from spike counts, the codes a are rates.
         squares = 0.0
         for j in range(g_d.shape[1]):
             squares += g_d[k, j] * g_d[k, j]
@@ -292,7 +292,7 @@ def change_rows(rows, are_columns, codes, values, keep, least, changes, is_chang
             for j in range(first, last):
                 if is_changing[j - first]:
                     for i in range(start, min(start + 8, n_others)):
-                        # Signed indices are slower.
+                        # Unsigned indices are faster than signed indices.
                         place = (np.uint64(i), np.uint64(j)) if are_columns else (np.uint64(j), np.uint64(i))
                         rows[place] = max(keep[j] * rows[place] - changes[j - first, np.uint64(i)], least)
 
