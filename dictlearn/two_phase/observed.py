@@ -102,64 +102,39 @@ class Batch:
             norms = np.sqrt(np.einsum("ij,ij->i", inputs, inputs))
         coding[:] = -self.penalty * self.reweighting
         coding[n_signals + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
-        arrays, is_graded = (inputs, norms, coding, rows), self.settings.inputs == "graded"
+        settings, is_on_clock = self.settings, isinstance(self.settings.time, Clock)
+        groups: list[Any] = [slice(None)]
         if mask is not None:
             mask = np.concatenate([mask, np.ones((len(rows) - len(mask), synapses.n_inputs), dtype=bool)])
-        if mask is None or (is_graded and isinstance(self.settings.time, Clock)):
-            return self._observed(is_graded, synapses, n_threads, mask, *arrays)
-        # Graded inputs in exact time have one set of weights for all samples: inputs of masked samples fire.
-        are_graded = is_graded & mask.all(axis=1)
-        groups = [(kind, k) for kind in (True, False) if len(k := np.flatnonzero(are_graded == kind))]
-        parts = [
-            self._observed(kind, synapses, n_threads, mask[k], *(array[k] for array in arrays))
-            for kind, k in groups
-        ]
-        return Observed.joined(parts, np.argsort(np.concatenate([k for _, k in groups])))
-
-    def _observed(
-        self,
-        is_graded: bool,
-        synapses: Synapses,
-        n_threads: int,
-        mask: np.ndarray | None,
-        inputs: np.ndarray,
-        norms: np.ndarray,
-        coding: np.ndarray,
-        rows: np.ndarray,
-    ) -> Observed:
-        """Return what neurons observe of rows, whose inputs are all graded or all spiking."""
-        settings = self.settings
-        common: Any = {
-            "duration": settings.duration,
-            "time": settings.time,
-            "n_threads": n_threads,
-            "numbers": rows,
-        }
-        mask = None if mask is None or mask.all() else mask
-        if not is_graded:
-            first, second = run_phases(
-                synapses,
-                inputs,
-                coding,
-                mask=mask,
-                gammas=(0.0, settings.kappa),
-                initial_potential=settings.initial_potential,
-                **common,
-            )
-            return Observed.of(first, second, inputs, norms, mask, synapses, settings)
-        n_spikes, fired, codes, g_d, g_h = run_graded(
-            synapses, inputs, coding, mask=mask, kappa=settings.kappa, **common
-        )
-        return Observed(
-            n_spikes=n_spikes,
-            signals=inputs,
-            signal_norm=norms,
-            known_share=np.ones(len(rows)) if mask is None else mask.mean(axis=1),
-            fired=fired,
-            codes=codes,
-            reconstruction_gradient=g_d,
-            lateral_gradient=g_h,
-        )
+            if settings.inputs == "graded" and not is_on_clock:
+                is_whole = mask.all(axis=1)
+                groups = [k for k in (np.flatnonzero(is_whole), np.flatnonzero(~is_whole)) if len(k)]
+        parts = []
+        for k in groups:
+            known = None if mask is None or mask[k].all() else mask[k]
+            common: Any = {"duration": settings.duration, "time": settings.time, "mask": known}
+            common |= {"n_threads": n_threads, "numbers": rows[k]}
+            # Graded inputs in exact time have one set of weights for all samples: unknown inputs fire.
+            if settings.inputs == "graded" and (known is None or is_on_clock):
+                n_spikes, fired, codes, g_d, g_h = run_graded(
+                    synapses, inputs[k], coding[k], kappa=settings.kappa, **common
+                )
+                part = Observed(
+                    n_spikes=n_spikes,
+                    signals=inputs[k],
+                    signal_norm=norms[k],
+                    known_share=np.ones(len(fired)) if known is None else known.mean(axis=1),
+                    fired=fired,
+                    codes=codes,
+                    reconstruction_gradient=g_d,
+                    lateral_gradient=g_h,
+                )
+            else:
+                common |= {"gammas": (0.0, settings.kappa), "initial_potential": settings.initial_potential}
+                first, second = run_phases(synapses, inputs[k], coding[k], **common)
+                part = Observed.of(first, second, inputs[k], norms[k], known, synapses, settings)
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else Observed.joined(parts, np.argsort(np.concatenate(groups)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

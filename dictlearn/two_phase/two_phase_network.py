@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -143,7 +143,7 @@ class TwoPhaseNetwork(Value, Described):
 
     def synapses(self) -> Synapses:
         """Return a copy of the weights that learning may change."""
-        return Synapses(*self._matrices, self.signs)
+        return Synapses(self.feedforward, self.feedback, self.lateral, self.signs)
 
     def rounded(
         self, weight_format: FixedPoint, *, rng: int | np.random.Generator | None = None
@@ -218,15 +218,14 @@ class TwoPhaseNetwork(Value, Described):
         gamma = share("gamma", gamma)
         if len(signals) != 1:
             raise ValueError(f"signal must be one signal; got {len(signals)}")
-        feedforward, feedback, lateral = self._matrices
-        gain = gamma
+        feedback, gain = self.feedback, gamma
         if known is not None:
             feedback, gain = np.where(known[0], gamma, 1.0)[:, np.newaxis] * feedback, 1.0
         layers = self.layers
         return SpikingNetwork(
-            Synapses(feedforward, feedback, lateral, layers.signs).weights(layers, gain),
+            Synapses(self.feedforward, feedback, self.lateral, layers.signs).weights(layers, gain),
             layers.drives((1.0 - gamma) * signals, (gamma - 1.0) * inhibition)[0],
-            layers.thresholds(lateral),
+            layers.thresholds(self.lateral),
         )
 
     def run(
@@ -267,7 +266,8 @@ class TwoPhaseNetwork(Value, Described):
         """
         task = self._checked(signals, penalty, reweighting, mask)
         kappa, duration, initial_potential = checked_phases(kappa, duration, initial_potential, time)
-        first, second = self._run(task, (0.0, kappa), duration, initial_potential, n_jobs=n_jobs, time=time)
+        options = {"duration": duration, "initial_potential": initial_potential, "time": time}
+        first, second = self._run(task, n_jobs, gammas=(0.0, kappa), **options)
         return first, second
 
     def code(
@@ -298,7 +298,8 @@ class TwoPhaseNetwork(Value, Described):
         task = self._checked(signals, penalty, reweighting, mask)
         gamma = share("gamma", gamma)
         duration = checks.positive_number("duration", duration)
-        _, second = self._run(task, (gamma, gamma), 0.5 * duration, 0.5, n_jobs=n_jobs)
+        options = {"duration": 0.5 * duration, "initial_potential": 0.5, "time": EXACT_TIME}
+        _, second = self._run(task, n_jobs, gammas=(gamma, gamma), **options)
         current = second.coding_current
         if self.positive_code:
             return np.maximum(current, 0.0) / np.diagonal(self.lateral)
@@ -323,28 +324,9 @@ class TwoPhaseNetwork(Value, Described):
             penalty = penalty * checks.positive_array("reweighting", reweighting, n_atoms, zero=True)
         return signals, np.broadcast_to(penalty, (len(signals), n_atoms)), known
 
-    def _run(
-        self,
-        task: tuple[np.ndarray, np.ndarray, np.ndarray | None],
-        gammas: tuple[float, float],
-        duration: float,
-        initial_potential: float,
-        *,
-        n_jobs: int | None,
-        time: Time = EXACT_TIME,
-    ) -> list[Phase]:
-        signals, inhibition, known = task
-        return run_phases(
-            self.synapses(),
-            signals,
-            -inhibition,
-            mask=known,
-            gammas=gammas,
-            duration=duration,
-            initial_potential=initial_potential,
-            time=time,
-            n_threads=thread_count(n_jobs),
-        )
+    def _run(self, task: tuple[Any, ...], n_jobs: int | None, **options: Any) -> list[Phase]:
+        (signals, inhibition, known), n_threads = task, thread_count(n_jobs)
+        return run_phases(self.synapses(), signals, -inhibition, mask=known, n_threads=n_threads, **options)
 
     def to_nir(
         self,
@@ -390,7 +372,3 @@ class TwoPhaseNetwork(Value, Described):
             time_constant=time_constant,
             time_step=time_step,
         )
-
-    @property
-    def _matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.feedforward, self.feedback, self.lateral
