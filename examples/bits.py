@@ -170,20 +170,17 @@ def problems(learned: np.ndarray, n_signals: int) -> dict[str, LassoProblem]:
         signs = rng.choice([-1.0, 1.0], N_ACTIVE)
         code[rng.choice(N_ATOMS, N_ACTIVE, replace=False)] = signs * rng.uniform(0.5, 1.5, N_ACTIVE)
     chosen = patches(N_ATOMS + n_signals, seed=1)
+    tested = patch_signals(held_out(photographs())[1], SIDE, n_signals, seed=3, contrast=LEAST_CONTRAST)
     return {
         "random": scaled(random, codes @ random),
         "patches": scaled(chosen[:N_ATOMS], chosen[N_ATOMS:]),
-        "learned": LassoProblem(learned, test_patches(n_signals), PENALTY, positive=True),
+        "learned": LassoProblem(learned, tested, PENALTY, positive=True),
     }
 
 
 def scaled(dictionary: np.ndarray, signals: np.ndarray) -> LassoProblem:
     """Return the problem whose penalty is SHARE times each signal's largest penalty."""
     return LassoProblem(dictionary, signals / (SHARE * penalty_max(dictionary, signals))[:, np.newaxis], 1.0)
-
-
-def test_patches(n: int) -> np.ndarray:
-    return patch_signals(held_out(photographs())[1], SIDE, n, seed=3, contrast=LEAST_CONTRAST)
 
 
 def learn(n_samples: int) -> np.ndarray:

@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dictlearn import random_patches
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, ORANGE, PURPLE, figure, parser, save, signal_to_noise, table
-from examples._data import PHOTOGRAPHS, grey_photograph
+from examples._data import grey_photograph
 from solvers import (
     ConvolutionalDictionary,
     LassoProblem,
@@ -70,7 +70,7 @@ def normalised(image: np.ndarray) -> np.ndarray:
 
 def learned_kernels(n_kernels: int = N_KERNELS, *, n_patches: int = 20_000) -> np.ndarray:
     """Return kernels of norm one, learned as atoms of patches, shape (n_kernels, 8, 8)."""
-    images = [normalised(grey_photograph(name)) for name in LEARNED_FROM if name in PHOTOGRAPHS]
+    images = [normalised(grey_photograph(name)) for name in LEARNED_FROM]
     patches = random_patches(images, KERNEL_SIDE, n_patches, rng=0)
     learner = MiniBatchDictionaryLearning(
         n_kernels,

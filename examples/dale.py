@@ -16,7 +16,7 @@ import numpy as np
 from dictlearn import LearningSettings, learn_dictionary
 from examples._common import BLUE, GREY, ORANGE, at_least, figure, parser, save, table
 from examples._data import photographs, split_patches
-from snn import NetworkState, Simulator, SpikingNetwork
+from snn import Simulator, SpikingNetwork
 from solvers import LassoProblem, certify, lasso_network
 
 PENALTY, THRESHOLD = 0.1, 0.3
@@ -52,11 +52,7 @@ def run_dale(problem: LassoProblem, n_rounds: int, *, from_rest: bool = False) -
     code, spikes, gaps = np.zeros(n_atoms), [], []
     for length in ROUND * GROWTH ** np.arange(n_rounds):
         if from_rest:
-            rest = NetworkState.at_rest(network.n_neurons)
-            simulator.membrane_potential, simulator.synaptic_current = (
-                rest.membrane_potential,
-                rest.synaptic_current,
-            )
+            simulator.membrane_potential = simulator.synaptic_current = np.zeros(network.n_neurons)
         drive = network.soma_bias.copy()
         drive[:n_atoms] += THRESHOLD * code
         simulator.soma_bias = drive

@@ -38,7 +38,6 @@ RATE_TIME = 1_000.0
 FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16), decay_bits=14)
 RATES, STAGES, INTEGERS, PAIRS = "rates of one run", "stages", "stages, in integers", "stages, sign pairs"
 COLOURS = {RATES: ORANGE, STAGES: BLUE, INTEGERS: GREEN, PAIRS: RED}
-TWICE = 2.0
 # Spikes per time constant of the neuron with the largest drive, if no other neuron fired.
 RATE_PER_DRIVE = 0.5
 
@@ -181,7 +180,7 @@ def curves_of(kind: Kind, problems: Problems, n_seeds: int, duration: float) -> 
 
 def limit_of(name: str, curve: Curve) -> float:
     """Return the largest gap that the knee of a read-out allows."""
-    return {RATES: TWICE * float(curve.gap[0]), INTEGERS: DIGITAL_TOL}.get(name, TOL)
+    return {RATES: 2.0 * float(curve.gap[0]), INTEGERS: DIGITAL_TOL}.get(name, TOL)
 
 
 def draw_panel(ax: Axes, kind: Kind, curves: Mapping[str, Curve]) -> None:
