@@ -102,13 +102,8 @@ def learn_dictionary(
     settings = checked_settings(settings, penalty)
     samples = samples_of(signals, mask, settings)
     samples.warn_if_ill_scaled("signals")
-    learner = new_learner(
-        samples,
-        n_atoms,
-        settings=settings,
-        start=start,
-        rng=copy.deepcopy(rng),  # the generator gives the same number in `continue_learning`
-    )
+    # A copy of the generator, which gives the same number again in `continue_learning`.
+    learner = new_learner(samples, n_atoms, settings=settings, start=start, rng=copy.deepcopy(rng))
     continue_learning(learner, samples, rng=rng, **course)
     return learner
 

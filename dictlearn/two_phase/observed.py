@@ -116,23 +116,22 @@ class Batch:
             common |= {"n_threads": n_threads, "numbers": rows[k]}
             # Graded inputs in exact time have one set of weights for all samples: unknown inputs fire.
             if settings.inputs == "graded" and (known is None or is_on_clock):
-                n_spikes, fired, codes, g_d, g_h = run_graded(
-                    synapses, inputs[k], coding[k], kappa=settings.kappa, **common
-                )
-                part = Observed(
-                    n_spikes=n_spikes,
-                    signals=inputs[k],
-                    signal_norm=norms[k],
-                    known_share=np.ones(len(fired)) if known is None else known.mean(axis=1),
-                    fired=fired,
-                    codes=codes,
-                    reconstruction_gradient=g_d,
-                    lateral_gradient=g_h,
-                )
+                figures: Any = run_graded(synapses, inputs[k], coding[k], kappa=settings.kappa, **common)
             else:
                 common |= {"gammas": (0.0, settings.kappa), "initial_potential": settings.initial_potential}
                 first, second = run_phases(synapses, inputs[k], coding[k], **common)
-                part = Observed.of(first, second, inputs[k], norms[k], known, synapses, settings)
+                figures = read_phases(first, second, known, synapses, settings)
+            n_spikes, fired, codes, g_d, g_h = figures
+            part = Observed(
+                n_spikes=n_spikes,
+                signals=inputs[k],
+                signal_norm=norms[k],
+                known_share=np.ones(len(fired)) if known is None else known.mean(axis=1),
+                fired=fired,
+                codes=codes,
+                reconstruction_gradient=g_d,
+                lateral_gradient=g_h,
+            )
             parts.append(part)
         return parts[0] if len(parts) == 1 else Observed.joined(parts, np.argsort(np.concatenate(groups)))
 
@@ -175,55 +174,36 @@ class Observed:
     lateral_gradient: np.ndarray
 
     @classmethod
-    def of(
-        cls,
-        first: Phase,
-        second: Phase,
-        signals: np.ndarray,
-        norms: np.ndarray,
-        known: np.ndarray | None,
-        synapses: Synapses,
-        settings: PhaseSettings,
-    ) -> Observed:
-        """Return what neurons observe in two phases with spiking inputs, by the readout of the settings."""
-        kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
-        reads_currents = settings.readout == "current"
-        before, after = (
-            phase.input_current if reads_currents else phase.input_rate for phase in (first, second)
-        )
-        sent = before if known is None else np.where(known, before, after)
-        if reads_currents:
-            codes = second.coding_trace
-            if settings.positive_code:
-                codes = np.maximum(codes, 0.0)  # negative codes are rounding errors
-        else:
-            codes = second.coding_rate
-        # Sums run in the order of the neurons; sums by BLAS would depend on the number of rows.
-        gradient = np.zeros(codes.shape)
-        if reads_currents:
-            updates.add_combinations(gradient, kappa * codes, 1.0, h)
-            updates.add_combinations(gradient, (1.0 - kappa) * sent - after, 1.0, f)
-        else:
-            excess = [
-                phase.coding_current - synapses.thresholds * phase.coding_rate for phase in (first, second)
-            ]
-            gradient += (1.0 - kappa) * excess[0] - excess[1]
-            updates.add_combinations(gradient, (1.0 - kappa) * (first.coding_rate - codes), 1.0, h)
-            # Unknown inputs carry a different prediction in each phase.
-            updates.add_combinations(gradient, (1.0 - kappa) * (sent - before), 1.0, f)
-        return cls(
-            n_spikes=first.n_spikes + second.n_spikes,
-            signals=signals,
-            signal_norm=norms,
-            known_share=np.ones(len(norms)) if known is None else known.mean(axis=1),
-            fired=second.coding_rate != 0.0,
-            codes=codes,
-            reconstruction_gradient=after - sent,
-            lateral_gradient=gradient,
-        )
-
-    @classmethod
     def joined(cls, parts: Sequence[Observed], order: np.ndarray | slice = slice(None)) -> Observed:
         """Return the observations of all parts in one value, with the rows in the given order."""
         names = (field.name for field in fields(cls))
         return cls(**{name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names})
+
+
+def read_phases(
+    first: Phase, second: Phase, known: np.ndarray | None, synapses: Synapses, settings: PhaseSettings
+) -> tuple[np.ndarray, ...]:
+    """Return spikes, which coding neurons fired, codes, g_D and g_H of phases with spiking inputs."""
+    kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
+    reads_currents = settings.readout == "current"
+    before, after = (phase.input_current if reads_currents else phase.input_rate for phase in (first, second))
+    sent = before if known is None else np.where(known, before, after)
+    if reads_currents:
+        codes = second.coding_trace
+        if settings.positive_code:
+            codes = np.maximum(codes, 0.0)  # negative codes are rounding errors
+    else:
+        codes = second.coding_rate
+    # Sums run in the order of the neurons; sums by BLAS would depend on the number of rows.
+    gradient = np.zeros(codes.shape)
+    if reads_currents:
+        updates.add_combinations(gradient, kappa * codes, 1.0, h)
+        updates.add_combinations(gradient, (1.0 - kappa) * sent - after, 1.0, f)
+    else:
+        excess = [phase.coding_current - synapses.thresholds * phase.coding_rate for phase in (first, second)]
+        gradient += (1.0 - kappa) * excess[0] - excess[1]
+        updates.add_combinations(gradient, (1.0 - kappa) * (first.coding_rate - codes), 1.0, h)
+        # Unknown inputs carry a different prediction in each phase.
+        updates.add_combinations(gradient, (1.0 - kappa) * (sent - before), 1.0, f)
+    n_spikes, fired = first.n_spikes + second.n_spikes, second.coding_rate != 0.0
+    return n_spikes, fired, codes, after - sent, gradient

@@ -219,7 +219,7 @@ class UsageSteps(Value, Rule):
         held[:], memory["spread"][is_held] = 0.0, 0.0
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the averages of atoms that synapses keep, or B^T if weights must not be negative."""
+        """Return the averages of atoms that synapses keep or, without averages, B^T."""
         is_used, rows = memory["usage"][:, np.newaxis] > 0.0, synapses.feedback_rows
         return np.where(is_used, memory.get("average", rows), rows)
 

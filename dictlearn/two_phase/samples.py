@@ -45,7 +45,7 @@ class Samples(Closed, ABC):
 
     @abstractmethod
     def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return some signals, float64 in C order and zero where unknown, and their mask or None."""
+        """Return some signals as float64, zero where unknown, and their mask or None."""
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Yield the signals and their mask block by block."""
