@@ -47,6 +47,8 @@ MOST_SPIKES_EXPECTED = 1e7
 NEURONS_PER_THREAD = 2**15
 # Drive of a neuron that must stay silent: the feedback of all allowed spikes cannot outweigh this drive.
 SILENCING_DRIVE = -(2.0**40)
+# Stop signal of a run in one piece.  This signal is never set, because no other piece can fail.
+UNSET = Event()
 
 
 class RunawayFeedbackError(RuntimeError):
@@ -313,7 +315,7 @@ def _in_pieces(
     # Signals come before probes, which are quick.  Interleaved rows give each piece some of both.
     n_rows = len(arrays[0])
     n_pieces = min(n_threads, n_rows)
-    stop = Event()
+    stop = Event() if n_pieces > 1 else UNSET
     pieces = [np.arange(piece, n_rows, n_pieces) for piece in range(n_pieces)]
 
     def outcome(rows: np.ndarray) -> list[np.ndarray] | _Refused:
@@ -322,7 +324,7 @@ def _in_pieces(
         except _Refused as refused:
             return refused
 
-    outcomes: list[Any] = in_threads(outcome, pieces, stop)
+    outcomes: list[Any] = in_threads(outcome, pieces, stop) if n_pieces > 1 else [outcome(pieces[0])]
     refused = [each.order for each in outcomes if isinstance(each, _Refused)]
     if refused:
         # Run the refused signal again by itself, so that the error does not depend on the pieces.
