@@ -129,13 +129,8 @@ class Replacement:
         free[[trial.atom for trial in self.running]] = False
         if self.credit < 1.0:
             return []
-        return similar_atoms(
-            synapses.lateral_rows,
-            n_fired,
-            positive_code=synapses.signs.positive_code,
-            most=int(self.credit),
-            free=free,
-        )
+        positive_code, n_most = synapses.signs.positive_code, int(self.credit)
+        return similar_atoms(synapses.lateral_rows, n_fired, free, positive_code=positive_code)[:n_most]
 
     def begin(
         self, atom: int, n_samples: int, n_fired: int, synapses: Synapses, rows: Mapping[str, np.ndarray]
@@ -182,9 +177,9 @@ def usual_range(values: np.ndarray) -> tuple[float, float]:
 
 
 def similar_atoms(
-    lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: bool, most: int, free: np.ndarray
+    lateral: np.ndarray, n_fired: np.ndarray, free: np.ndarray, *, positive_code: bool
 ) -> list[int]:
-    """Return at most `most` atoms: the less used atom of each pair of free atoms that are too similar."""
+    """Return the less used atom of each pair of free atoms that are too similar, the most similar first."""
     # A cosine is a lateral weight over the root of two thresholds.  For signed codes, -c counts as c.
     redundant: list[int] = []
     if len(lateral) < LEAST_ATOMS:
@@ -197,7 +192,7 @@ def similar_atoms(
     similar = np.flatnonzero(cosines > usual_range(cosines)[1])
     for pair in similar[np.argsort(-cosines[similar])] % len(first):
         atom, other = int(first[pair]), int(second[pair])
-        if len(redundant) < most and free[atom] and free[other]:
+        if free[atom] and free[other]:
             redundant.append(atom if n_fired[atom] < n_fired[other] else other)
             free[redundant[-1]] = False
     return redundant
