@@ -70,7 +70,7 @@ class ClusterSamples(Samples):
             self.largest = max(self.largest, float(np.abs(signals).max()))
         self._checked = signed
 
-    def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
+    def _read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
         """Return samples in C order, because in another order sums along rows round differently."""
         return np.ascontiguousarray(self._file[rows], dtype=np.float64), None
 

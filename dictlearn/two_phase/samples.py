@@ -44,12 +44,12 @@ class Samples(Closed, ABC):
         """Check the number of features of all signals, unless `n_inputs` is None, and their signs."""
 
     @abstractmethod
-    def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray | None]:
         """Return some signals as float64, zero where unknown, and their mask or None."""
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """Yield the signals and their mask block by block."""
-        return (self.read(rows) for rows in blocks_of_rows(self.n_signals, self.n_inputs))
+        return (self._read(rows) for rows in blocks_of_rows(self.n_signals, self.n_inputs))
 
     @cached_property
     def _measured(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -115,7 +115,7 @@ class Samples(Closed, ABC):
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
         """Run a batch and its probes; return what neurons observe.  The batch has the signals of `rows`."""
-        return batch.run(synapses, *self.read(rows), n_threads=n_threads)
+        return batch.run(synapses, *self._read(rows), n_threads=n_threads)
 
 
 def blocks_of_rows(n_signals: int, n_inputs: int) -> Iterator[slice]:
@@ -142,7 +142,7 @@ class SamplesInMemory(Samples):
         self.largest = float(np.abs(self._known).max())
         self._checked |= {(None, signed), (self.n_inputs, signed)}
 
-    def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray | None]:
+    def _read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray | None]:
         """Return rows of the signals and of the mask."""
         return self._known[rows], None if self._mask is None else self._mask[rows]
 
@@ -166,7 +166,7 @@ class SparseSamples(Samples):
             row = int(np.searchsorted(self._signals.indptr, wrong[0], side="right")) - 1
             checked_signals(self._signals[[row]].toarray(), self.n_inputs, first=row, signed=signed)
 
-    def read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
+    def _read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
         """Return rows of the matrix as a dense array."""
         return self._signals[rows].toarray(), None
 
