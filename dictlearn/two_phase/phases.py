@@ -10,13 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from joblib.parallel import (
-    LokyBackend,
-    MultiprocessingBackend,
-    SequentialBackend,
-    ThreadingBackend,
-    get_active_backend,
-)
+from joblib.parallel import ThreadingBackend, get_active_backend
 
 from dictlearn.two_phase._kernels import graded, updates
 from dictlearn.two_phase.layers import Layers, Population, difference, of_first, total
@@ -34,8 +28,6 @@ from snn.weights import Segments
 
 Result = TypeVar("Result")
 
-# Backends of joblib whose workers are on this machine; every other backend is a cluster's.
-BACKENDS_OF_THIS_MACHINE = (SequentialBackend, ThreadingBackend, MultiprocessingBackend, LokyBackend)
 # Number of spikes allowed for a signal in a phase: LEAST_SPIKES_ALLOWED plus SPIKES_ALLOWED times the
 # expected number, which counts the inputs without feedback and the coding neuron that they excite most.
 SPIKES_ALLOWED = 20.0
@@ -454,10 +446,8 @@ def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event
 
 def thread_count(n_jobs: int | None) -> int:
     """Return the number of threads for an `n_jobs` with scikit-learn's meaning."""
-    # A backend of joblib for a cluster would count the cluster's workers, but threads run on this machine.
-    # With such a backend, use one thread unless `n_jobs` is a number.
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     backend, _ = get_active_backend()
-    if isinstance(backend, BACKENDS_OF_THIS_MACHINE):
-        return effective_n_jobs(n_jobs)
-    return 1 if n_jobs is None else ThreadingBackend().effective_n_jobs(n_jobs)
+    if hasattr(backend, "client"):  # Dask counts the workers of its cluster, but threads run on this machine
+        return 1 if n_jobs is None else ThreadingBackend().effective_n_jobs(n_jobs)
+    return effective_n_jobs(n_jobs)
