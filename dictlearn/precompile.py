@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from dictlearn.two_phase.fit import learn_dictionary
+from dictlearn.two_phase.observed import READOUTS
 from dictlearn.two_phase.rules import PaperSteps, Rule, UsageSteps
-from dictlearn.two_phase.settings import READOUTS, LearningSettings
+from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LATERAL_BLOCK
 from snn import precompile
 from snn.run.time import Clock, Exact, Time

@@ -13,25 +13,38 @@ from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.phases import Phase, run_graded, run_phases
 from dictlearn.two_phase.synapses import Synapses
 from snn._interrupts import float_errors
-from snn.base.value import cached_property
+from snn.base import checks
+from snn.base.value import Value, cached_property, checked
 from snn.digital import FixedPoint
 from snn.run.time import Clock, Time
 
+READOUTS = ("rate", "current")
+INPUTS = ("spiking", "graded")
+AUTO: Any = "auto"
 
-class PhaseSettings:
+
+def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
+    if np.ndim(penalty) == 0:
+        return checks.positive_number(name, penalty)
+    return tuple(checks.positive_array(name, penalty, len(penalty)).tolist())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseSettings(Value):
     """The settings that a batch and a learning rule read; `LearningSettings` adds the rule."""
 
-    kappa: float
-    duration: float
-    amplitude: float
-    initial_potential: float
-    time: Time
-    readout: str
-    inputs: str
-    positive_atoms: bool
-    positive_code: bool
-    positive_signals: bool
-    weight_format: FixedPoint | None
+    penalty: float | Sequence[float] | np.ndarray = checked(_checked_penalty)
+    kappa: float = AUTO
+    duration: float = AUTO
+    amplitude: float = AUTO
+    readout: str = checked(checks.one_of, READOUTS, default="current")
+    inputs: str = checked(checks.one_of, (AUTO, *INPUTS), default=AUTO)
+    initial_potential: float = 0.5
+    time: Time = AUTO
+    positive_atoms: bool = True
+    positive_code: bool = True
+    positive_signals: bool = True
+    weight_format: FixedPoint | None = None
 
     @cached_property
     def signs(self) -> Signs:

@@ -5,32 +5,21 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
-from dictlearn.two_phase.observed import PhaseSettings
+from dictlearn.two_phase.observed import AUTO, PhaseSettings
 from dictlearn.two_phase.rule import KINDS, Rule
 from dictlearn.two_phase.rules import PaperSteps, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
-from snn.base.value import Value, assign, checked
+from snn.base.value import assign, checked
 from snn.digital import FixedPoint
 from snn.run.time import Clock, Exact, RealNeuron, Time, end_of, is_digital, require_time
 
-READOUTS = ("rate", "current")
-INPUTS = ("spiking", "graded")
-AUTO: Any = "auto"
-
-
-def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
-    if np.ndim(penalty) == 0:
-        return checks.positive_number(name, penalty)
-    return tuple(checks.positive_array(name, penalty, len(penalty)).tolist())
-
 
 @dataclass(frozen=True, kw_only=True)
-class LearningSettings(Value, PhaseSettings):
+class LearningSettings(PhaseSettings):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
     `kappa`, `duration`, `time`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
@@ -88,21 +77,9 @@ class LearningSettings(Value, PhaseSettings):
         lateral weights and thresholds below 2.
     """
 
-    penalty: float | Sequence[float] | np.ndarray = checked(_checked_penalty)
-    kappa: float = AUTO
-    duration: float = AUTO
-    amplitude: float = AUTO
-    readout: str = checked(checks.one_of, READOUTS, default="current")
-    inputs: str = checked(checks.one_of, (AUTO, *INPUTS), default=AUTO)
-    initial_potential: float = 0.5
-    time: Time = AUTO
-    positive_atoms: bool = True
-    positive_code: bool = True
-    positive_signals: bool = True
     rule: Rule = checked(checks.instance_of, Rule, default=UsageSteps())
     batch_size: int = AUTO
     replacement: bool = checked(checks.flag, default=True)
-    weight_format: FixedPoint | None = None
 
     def _check(self) -> None:
         if self.inputs == AUTO:
