@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -100,17 +101,10 @@ class LearningSettings(PhaseSettings):
                     kind = "Exact(), a Clock" if name == "time" else "a number"
                     raise ValueError(f"{name} must be {kind} or {AUTO!r}; got {value!r}")
                 assign(self, **{name: number})
-        kappa, duration, initial_potential = checked_phases(
-            self.kappa, self.duration, self.initial_potential, self.time
-        )
-        assign(
-            self,
-            kappa=kappa,
-            duration=duration,
-            initial_potential=initial_potential,
-            amplitude=checks.positive_number("amplitude", self.amplitude),
-            batch_size=checks.positive_integer("batch_size", self.batch_size),
-        )
+        phases = checked_phases(self.kappa, self.duration, self.initial_potential, self.time)
+        amplitude = checks.positive_number("amplitude", self.amplitude)
+        batch_size = checks.positive_integer("batch_size", self.batch_size)
+        assign(self, **phases, amplitude=amplitude, batch_size=batch_size)
         if self.weight_format is not None:
             checked_format(self.weight_format, self.signs)
 
@@ -175,10 +169,8 @@ class LearningSettings(PhaseSettings):
         return cls(**values, time=time, rule=KINDS[kind](**rule), weight_format=weights)
 
 
-def checked_phases(
-    kappa: float, duration: float, initial_potential: float, time: Time
-) -> tuple[float, float, float]:
-    """Check the parameters of two phases; return kappa, duration and initial potential as floats."""
+def checked_phases(kappa: float, duration: float, initial_potential: float, time: Time) -> dict[str, Any]:
+    """Check the parameters of two phases; return them by name, numbers as floats."""
     kappa = share("kappa", kappa)
     if kappa == 0.0:
         raise ValueError("kappa must be positive; got 0: without feedback there is no second phase")
@@ -188,7 +180,8 @@ def checked_phases(
         got = f"a {type(time.neuron).__name__}" if is_digital(time) else "imperfections"
         raise ValueError(f"time must be Exact() or a Clock of a RealNeuron, without imperfections; got {got}")
     end_of(time, duration)
-    return kappa, duration, share("initial_potential", initial_potential)
+    initial_potential = share("initial_potential", initial_potential)
+    return {"kappa": kappa, "duration": duration, "initial_potential": initial_potential, "time": time}
 
 
 def share(name: str, value: float) -> float:

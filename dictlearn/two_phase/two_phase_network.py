@@ -265,9 +265,8 @@ class TwoPhaseNetwork(Value, Described):
             If the network runs away: feedback excites more than thresholds and lateral weights take away.
         """
         task = self._checked(signals, penalty, reweighting, mask)
-        kappa, duration, initial_potential = checked_phases(kappa, duration, initial_potential, time)
-        options = {"duration": duration, "initial_potential": initial_potential, "time": time}
-        first, second = self._run(task, n_jobs, gammas=(0.0, kappa), **options)
+        options = checked_phases(kappa, duration, initial_potential, time)
+        first, second = self._run(task, n_jobs, gammas=(0.0, options.pop("kappa")), **options)
         return first, second
 
     def code(
