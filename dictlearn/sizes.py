@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -139,7 +139,7 @@ def compare_sizes(
     seeds = np.random.default_rng(rng).integers(2**62, size=n_seeds)
     workers = Parallel(n_jobs=checks.worker_count("n_jobs", n_jobs), return_as="generator")
     learned = workers(
-        delayed(_learned)(samples, size, settings, n_samples, int(seed), held_out)
+        delayed(_learned)(samples, size, held_out, settings=settings, n_samples=n_samples, rng=int(seed))
         for size in sizes
         for seed in seeds
     )
@@ -152,16 +152,11 @@ def compare_sizes(
 
 
 def _learned(
-    samples: Samples,
-    size: int,
-    settings: LearningSettings,
-    n_samples: int | None,
-    seed: int,
-    held_out: np.ndarray,
+    samples: Samples, size: int, held_out: np.ndarray, **options: Any
 ) -> tuple[np.ndarray, DictionaryScore]:
     """Learn a dictionary; return the dictionary and its score on held-out signals."""
     with checks.without_warnings():  # the scores already show unused atoms and atoms that learn noise
-        learner = learn_dictionary(samples, size, settings=settings, n_samples=n_samples, rng=seed)
-        penalty, positive = settings.penalty, settings.positive_code
+        learner = learn_dictionary(samples, size, **options)
+        penalty, positive = learner.settings.penalty, learner.settings.positive_code
         score = mean_objective(learner.dictionary, held_out, penalty=penalty, positive_code=positive)
     return learner.dictionary, score
