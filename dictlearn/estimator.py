@@ -380,7 +380,7 @@ class SpikingDictionaryLearning(Coder):
         """Set the fitted attributes from what a fit to `array` has learned so far."""
         self.n_iter_ = math.ceil(learner.n_samples / array.shape[0])
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
-        self.learner_: TwoPhaseLearner = learner  # set last, as a sign for `fit`
+        self.learner_: TwoPhaseLearner = learner  # set last: `fit` keeps a new learner
 
     # -- the problem of coding -------------------------------------------------------------------
 

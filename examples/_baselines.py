@@ -58,7 +58,7 @@ def learn_by_gradient_descent(
 ) -> LearningCurve:
     """Learn a dictionary by plain stochastic gradient descent, with codes solved exactly.
 
-    A batch X, whose exact codes are the rows of A, changes D, and then every atom d_i::
+    A batch of signals X with exact codes A first changes D, and then scales every atom d_i::
 
         D <- D - step A^T (A D - X)
         d_i <- max(d_i, 0) / ||max(d_i, 0)||

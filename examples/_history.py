@@ -20,7 +20,7 @@ from solvers.results.codes import BestCodes
 class Stage:
     """One run of the network: the code that it starts from, and the spikes that code the rest.
 
-    A stage begins at the time `start`.  Its code is `offset` plus `scale` times the rates of its spikes.
+    A stage begins at the time `start`.  The code is `offset` plus `scale` times the rates of its spikes.
     Times of spikes count from `start`, and neurons are in the order of results.
     """
 

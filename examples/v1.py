@@ -174,7 +174,7 @@ class Cortex:
 class Tuning(NamedTuple):
     """Responses of neurons to drifting gratings; rates in spikes a second."""
 
-    rates: np.ndarray  # shape (n_frequencies, n_orientations, n_neurons)
+    rates: np.ndarray  # mean rates, shape (n_frequencies, n_orientations, n_neurons)
     modulation: np.ndarray  # ratio F1 / F0 of each neuron at its best grating
 
     @property

@@ -231,7 +231,7 @@ def prepare_image(
         Distance between neighbouring positions of kernels, in pixels.
     margin : int, default 0
         Least number of pixels by which each side is padded.  Without a margin, fewer kernels cover a pixel
-        near the edge.  A margin of a kernel's side minus the stride gives every pixel equally many.
+        near the edge; with a kernel's side minus the stride, equally many kernels cover every pixel.
     background : {"smooth", "mean", "none"} or float, default "smooth"
         The part of each channel that is subtracted.  "smooth" is the image blurred by a Gaussian whose
         standard deviation is half the longer side of a kernel; a float is the standard deviation in pixels.

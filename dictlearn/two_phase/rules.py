@@ -55,7 +55,7 @@ class UsageSteps(Value, Rule):
     """The default rule: each coding neuron's step depends on its past codes, its decay on what it observes.
 
     A_i is the sum of a_i^2 over all n samples so far, and C_i is the sum of ``|a_i| sum_j |a_j|`` over the
-    batch.  Terms are multiplied by the known share of their sample, in units of the signals' mean energy::
+    batch.  Each term counts by the known share of its sample, in units of the signals' mean energy::
 
         eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution C_i)
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
