@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-# Other distributions also install packages with these names.
+# Other distributions also install packages that are called solvers.
 import solvers
 
 if getattr(solvers, "__distribution__", None) != "sparsespike":

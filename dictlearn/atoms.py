@@ -8,21 +8,23 @@ from snn.base import checks
 
 
 def unit_norm(atoms: np.ndarray) -> np.ndarray:
-    """Return atoms, one per row, scaled to unit Euclidean norm; an atom of zeros stays as it is."""
+    """Return atoms, one per row, scaled to unit Euclidean norm; a zero atom stays zero."""
     return unit_rows(atoms)[0]
 
 
 def checked_atoms(name: str, value: Any, *, positive: bool = True) -> np.ndarray:
-    """Return `value` as atoms for a network: floats, no atom zero and, if `positive`, no entry negative."""
+    """Check atoms for a network, and return them as floats; no atom may be zero."""
     atoms = checks.real_array(name, value, shape=(None, None), meaning="(n_atoms, n_inputs)")
     if positive and atoms.min() < 0.0:
-        raise ValueError(f"{name} must not be negative; got {atoms.min()} (positive_atoms=False allows it)")
+        raise ValueError(
+            f"{name} must not be negative; got {atoms.min()}: pass positive_atoms=False to allow it"
+        )
     require_positive_norms(name, atoms)
     return atoms
 
 
 def require_positive_norms(name: str, atoms: np.ndarray) -> None:
-    """Raise ValueError naming the first atom that is zero."""
+    """Raise a ValueError that names the first zero atom, if any."""
     nonzero = atoms.any(axis=1)
     if not nonzero.all():
         raise ValueError(
@@ -31,7 +33,7 @@ def require_positive_norms(name: str, atoms: np.ndarray) -> None:
 
 
 def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (unit rows, norms, exponents): a row has norm * 2**exponent, perhaps beyond floats."""
+    """Return (unit rows, norms, exponents); the norm of a row, norm * 2**exponent, may be beyond floats."""
     # Shapes: unit (n_rows, n_values); norms (n_rows, 1); exponents (n_rows, 1).
     scaled, exponents = scaled_by_power_of_two(rows, axis=1)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)
@@ -40,7 +42,7 @@ def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def scaled_by_power_of_two(array: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the array divided by powers of two, with largest magnitudes in [1/2, 1), and the exponents."""
-    # Squares of the largest scaled values neither overflow nor vanish, and only values far below the largest
-    # are rounded.  The largest magnitude is taken along `axis`, or over the whole array if `axis` is None.
+    # The squares of the largest scaled values neither overflow nor vanish, and only values far below the
+    # largest are rounded.  The largest magnitude is taken along `axis`, or over all values if it is None.
     exponents = np.frexp(np.abs(array).max(axis=axis, keepdims=True))[1]
     return np.ldexp(array, -exponents), exponents

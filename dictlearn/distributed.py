@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,20 +25,20 @@ __all__ = ["ClusterSamples"]
 class ClusterSamples(Samples):
     """Signals in a file that the workers of a Dask cluster read, in place of an array in memory.
 
-    `learn_dictionary`, `new_learner` and `continue_learning` accept them.  For each batch the network is sent
-    to the workers once.  They read the samples and run the network on `rows_per_task` of them at a time.  The
-    observations return in the order of the samples, and the weights change in the calling process.  The bits
-    are the same as from an array in memory, for any number of workers, even if workers die.
+    `learn_dictionary`, `new_learner` and `continue_learning` take these signals.  For each batch the network
+    is sent to the workers once.  Workers read samples and run the network on `rows_per_task` of them at a
+    time.  Observations return in the order of the samples, and weights change in the calling process.  The
+    bits are the same as from an array in memory, for any number of workers, even if workers die.
 
     Parameters
     ----------
     client : distributed.Client
         The client of the cluster.
     path : path-like
-        A .npy file with a real array of shape (n_signals, n_inputs).  It must be at this path here and on all
-        workers, and must not change.
+        A .npy file with a real array of shape (n_signals, n_inputs).  The file must have this path here and
+        on all workers, and must not change.
     rows_per_task : int, default 64
-        Number of samples in a task; the result does not depend on it.
+        Number of samples in a task; the result does not depend on this number.
 
     Raises
     ------
@@ -61,7 +60,9 @@ class ClusterSamples(Samples):
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
         """Read and check all samples; a second check by the same rules does nothing."""
         if n_inputs not in (None, self.n_inputs):
-            raise ValueError(f"path has {self.n_inputs} features but the network has {n_inputs} inputs")
+            raise ValueError(
+                f"path must name samples of {n_inputs} features, the network's; got {self.n_inputs}"
+            )
         if self._checked == signed:
             return
         for rows in blocks_of_rows(*self._file.shape):
@@ -69,13 +70,12 @@ class ClusterSamples(Samples):
             self.largest = max(self.largest, float(np.abs(signals).max()))
         self._checked = signed
 
-    def blocks(self) -> Iterator[tuple[np.ndarray, None]]:
-        """Yield blocks of samples in C order: in another order, sums along rows round differently."""
-        for rows in blocks_of_rows(*self._file.shape):
-            yield np.ascontiguousarray(self._file[rows], dtype=np.float64), None
+    def _read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
+        """Return samples in C order, because in another order sums along rows round differently."""
+        return np.ascontiguousarray(self._file[rows], dtype=np.float64), None
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch on the workers; they repeat tasks of workers that die."""
+        """Run a batch on the workers, which repeat the tasks of workers that die."""
         n_rows = self._rows_per_task
         starts = range(0, batch.n_rows, n_rows)
         futures = self._client.map(
@@ -95,7 +95,7 @@ class ClusterSamples(Samples):
 
 
 class NpyFile:
-    """A .npy file of samples, which every machine opens itself."""
+    """A .npy file of samples, which every worker opens on its own machine."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         if not isinstance(path, (str, os.PathLike)):
@@ -122,7 +122,7 @@ class NpyFile:
         self.shape, self.dtype = array.shape, array.dtype
 
     def __getitem__(self, rows: np.ndarray | slice) -> np.ndarray:
-        """Read these samples from the file on this machine."""
+        """Return rows of the file, read on this machine."""
         try:
             array = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except OSError as error:
@@ -132,18 +132,18 @@ class NpyFile:
             ) from None
         if (array.shape, array.dtype) != (self.shape, self.dtype):
             raise ValueError(
-                f"path must name the same file on all workers; {self.path!r} on {platform.node()} has "
-                f"shape {array.shape} and dtype {array.dtype}"
+                f"path must name the same file on all workers; got another for {self.path!r} on "
+                f"{platform.node()}, of shape {array.shape} and dtype {array.dtype}: copy the file"
             )
         return np.asarray(array[rows])
 
 
 def _run_rows(start: int, rows: np.ndarray, *, n_rows: int, file: NpyFile, shared: Shared) -> Observed:
-    """Return what neurons observe of `n_rows` rows of a batch, in a worker."""
+    """Return what neurons observe of `n_rows` rows of a batch; a worker calls this function."""
     batch, synapses = shared.content
     with one_blas_thread():
         signals = np.empty((0, synapses.n_inputs))
         if len(rows):
-            signed = synapses.signs.signed_inputs
+            signed = not synapses.signs.positive_signals
             signals, _ = checked_signals(file[rows], synapses.n_inputs, signed=signed)
         return batch.run(synapses, signals, start=start, stop=min(start + n_rows, batch.n_rows))

@@ -30,10 +30,10 @@ from solvers.estimator import Coder, checked_codes, checked_input, coding_proble
 from solvers.problem.penalty import penalty_of
 from solvers.studies.held_out import held_out_score
 
-# Fields of `LearningSettings` except the ones that other parameters of the estimator set.
+# Names of the fields of `LearningSettings` that no parameter of the estimator sets.
 OPTIONS = {field.name for field in fields(LearningSettings)}
 OPTIONS -= {"penalty", "batch_size", "positive_atoms", "positive_code", "positive_signals"}
-# Names of scikit-learn for arguments of `new_learner`.
+# scikit-learn's names for arguments of `new_learner`.
 ESTIMATOR_NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict_init"}
 
 
@@ -49,64 +49,63 @@ class SpikingDictionaryLearning(Coder):
     Parameters
     ----------
     n_components : int, optional
-        Number of atoms.  The default is the number of features, and twice that for split signals.
+        Number of atoms.  The default is the number of features, or twice this number for split signals.
     alpha : float or array_like of shape (n_components,), default 0.1
         The penalty, positive, in units of the signals: one for all atoms, or one for each.  The default suits
-        many signals with norms near 1, such as normalised patches.  (At scikit-learn's default, 1, the code
+        many signals with norms near 1, such as normalised patches.  (With scikit-learn's default, 1, the code
         of a unit-norm signal is zero in any dictionary.)
     max_iter : int, default 10
-        Passes of `fit` through the signals.
+        Number of passes of `fit` through the signals.
     batch_size : int or "auto", default "auto"
-        Samples that see the same weights, as for `LearningSettings`.
+        Number of samples between two changes of the weights; see `LearningSettings`.
     split_channels : bool, default False
-        Whether signals are split into a positive and a negative channel (`dictlearn.split_channels`), and
-        learned with non-negative atoms and codes of these channels, as in the paper.
+        Whether signals are split into a positive and a negative channel (`dictlearn.split_channels`); the
+        network then learns non-negative atoms and codes of both channels, as in the paper.
     settings : mapping of str to object, optional
-        Further options of `LearningSettings` by name, such as ``{"kappa": 0.2, "rule": PaperSteps()}``: how
-        the network runs while it learns, and how it learns.
+        Further options of `LearningSettings` by name, such as ``{"kappa": 0.2, "rule": PaperSteps()}``.
     transform_alpha : float or array_like of shape (n_components,), optional
         The penalty of the codes of `transform`; by default `alpha`.
     positive_code : bool, default False
         Whether codes must not be negative, during learning and in `transform`.  Split signals are always
-        learned with non-negative codes.  Then `transform` codes split signals if this is True, and otherwise
-        the original signals in ``components_``.
+        learned with non-negative codes; `transform` then codes split signals if `positive_code` is True, and
+        otherwise the original signals in ``components_``.
     positive_dict : bool, default False
-        Whether atoms must not be negative; not allowed for split signals.  If codes and the signals of the
-        first call are not negative either, the network is smaller, and later signals must not be negative.
+        Whether atoms must not be negative; False for split signals.  If codes and the signals of the first
+        call are not negative either, the network is smaller, and later signals must not be negative.
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
-        Atoms to start from, which are split like the signals and brought to unit norm; or a network.  By
-        default `random_dictionary`.
+        Atoms to start from, which are split like the signals and scaled to unit norm, or a network.  The
+        default is a `random_dictionary`.
     tol : float, default 1e-6
         Largest duality gap of the codes, as a share of 1/2 ||signal||^2.
     checkpoint, checkpoint_every, callback, progress
-        As for `continue_learning`; only `fit` uses them.
+        See `continue_learning`; only `fit` uses these parameters.
     missing_values : float, optional
         The value of missing entries of the signals, for example `np.nan`: only known entries count in the
         objectives of learning and coding.  By default no entry is missing, and NaN is an error.
     random_state : int or RandomState, optional
-        For the start and the order of the samples.
+        Source of the start and of the order of the samples.
     n_jobs : int, optional
-        Number of workers; results do not depend on it.
+        Number of workers; results do not depend on this number.
 
     Attributes
     ----------
     components_ : ndarray, shape (n_components, n_features)
         The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm.  With split
         channels, atoms have unit norm over both channels; the component is the positive channel minus the
-        negative one, with a norm of at most 1.  A vanished atom is zero.  float32 after float32 signals.
+        negative one, with a norm of at most 1.  A vanished atom is zero.  float32 signals give float32 atoms.
     dead_atoms_ : ndarray of int
-        Atoms silent for the last 1,000 samples, or 10 for each atom if that is more.
+        Indices of atoms that were silent for the last max(1000, 10 n_components) samples.
     learner_ : TwoPhaseLearner
         The learner, with `network`, `history` and a `dictionary` that has both channels of split atoms.
     n_features_in_ : int
         Number of features of the signals.
     n_iter_ : int
-        Passes of `fit` through the signals, including a last one that ended early.
+        Number of passes of `fit` through the signals, including a last pass that ended early.
 
     Notes
     -----
     float32 signals give float32 codes and ``components_``: results are computed in float64 and then rounded.
-    The network, the result of `encode` and its certificates stay in float64.
+    The network, and the result of `encode` with its certificates, stay in float64.
 
     Examples
     --------
@@ -146,14 +145,14 @@ class SpikingDictionaryLearning(Coder):
         Raises
         ------
         RunawayFeedbackError
-            If the network runs away.  Attributes are those after the last whole batch, as after Ctrl-C.
+            If the network runs away.  Attributes then have their values after the last whole batch.
 
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            If atoms are dead at the end, if all are silent, or if alpha exceeds every correlation.
+            If some atoms are dead at the end, all atoms are silent, or alpha exceeds every correlation.
         IllPosedWarning
-            If one percent of the signals have more than half of the energy, or their mean more than 85 %.
+            If one percent of the signals have more than half of the energy, or their mean has 85 % of it.
         """
         new = copy.copy(self)
         try:
@@ -211,7 +210,7 @@ class SpikingDictionaryLearning(Coder):
         for first in range(0, array.shape[0], settings.batch_size):
             batch = slice(first, first + settings.batch_size)
             on_finer_steps(learner, learn)
-            if first == 0:  # later batches change the same learner
+            if first == 0:  # later batches change the learner in place
                 take_fitted(self, new)
         return self
 
@@ -222,7 +221,7 @@ class SpikingDictionaryLearning(Coder):
         max_iter = checks.positive_integer("max_iter", self.max_iter)
         samples = samples_of(signals, mask, settings)
         samples.warn_if_ill_scaled("X")
-        # Without a seed, learning takes the seed of the checkpoint.
+        # Without a seed of the user, learning continues with the seed of the checkpoint.
         is_any = self.random_state is None and self.checkpoint is not None
         seed = None if is_any else self._seed()
         learner = self._first_learner(samples, settings, seed)
@@ -272,8 +271,8 @@ class SpikingDictionaryLearning(Coder):
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Return how well codes of four fifths of the features predict the other fifth; 1 is perfect.
 
-        It is the share of the energy that is predicted (`solvers.held_out_score`), with both channels of a
-        feature in one fold.  Unlike the objective, it is comparable between values of `alpha` and
+        The score is the predicted share of the energy (`solvers.held_out_score`), with both channels of a
+        feature in one fold.  Unlike objectives, scores can be compared between values of `alpha` and
         `n_components`, as `GridSearchCV` needs.  Codes are optimal to rounding, so `tol` does not matter.
         """
         problem = self._problem(self._input(X))
@@ -300,7 +299,7 @@ class SpikingDictionaryLearning(Coder):
 
     @property
     def _is_split(self) -> bool:
-        # `split_channels` may have changed since the fit, or belong to a fit that failed.
+        # The parameter `split_channels` may have changed since the fit, or belong to a failed fit.
         return self.learner_.n_inputs != self._n_features_learned
 
     @property
@@ -314,12 +313,13 @@ class SpikingDictionaryLearning(Coder):
         is_split = checks.flag("split_channels", self.split_channels)
         if checks.flag("positive_dict", self.positive_dict) and is_split:
             raise ValueError(
-                "positive_dict must be False with split_channels=True: such atoms are differences of channels"
+                "positive_dict must be False with split_channels=True; got True: atoms of split signals are "
+                "differences of channels"
             )
         return is_split
 
     def _settings(self, *, positive_signals: bool) -> LearningSettings:
-        """Return the settings of learning; `positive_signals` says that no signal is negative."""
+        """Return the settings of learning; `positive_signals` says whether no signal is negative."""
         is_split, positive_code = self._checked_split(), checks.flag("positive_code", self.positive_code)
         options = checks.instance_of("settings", {} if self.settings is None else self.settings, Mapping)
         if not OPTIONS.issuperset(options):
@@ -380,7 +380,7 @@ class SpikingDictionaryLearning(Coder):
         """Set the fitted attributes from what a fit to `array` has learned so far."""
         self.n_iter_ = math.ceil(learner.n_samples / array.shape[0])
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
-        self.learner_: TwoPhaseLearner = learner  # set last: `fit` takes attributes over if it is new
+        self.learner_: TwoPhaseLearner = learner  # set last: `fit` keeps a new learner
 
     # -- the problem of coding -------------------------------------------------------------------
 

@@ -14,15 +14,15 @@ from snn.base.value import Value
 from solvers import METHODS, LassoProblem, plan, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
-# Least cosine of an atom that counts as found in another dictionary, or as similar to another atom.
+# Least cosine of two atoms that count as similar, or as the same atom in two dictionaries.
 FOUND = 0.9
-# Largest relative duality gap of codes; the active-set method ends well below it.
+# Largest relative duality gap of codes; the active-set method ends well below this gap.
 TOL = 1e-9
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DictionaryScore(Described):
-    """The objective of a dictionary on signals with exact codes.
+    """The mean objective of signals that are coded exactly in a dictionary.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class DictionaryScore(Described):
     nonzeros : float
         Mean number of atoms in a code.
     usage : ndarray of int, shape (n_atoms,)
-        Number of signals whose codes have each atom.
+        For each atom, the number of signals whose codes use the atom.
     """
 
     objective: float
@@ -46,15 +46,15 @@ class DictionaryScore(Described):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class AtomMatch(Value, Drawn):
-    """Cosines between given atoms and the atoms of a dictionary; 1 is the same direction.
+    """Cosines between given atoms and the atoms of a dictionary; equal directions have the cosine 1.
 
     Attributes
     ----------
     best_cosine, best_atom : ndarray, shape (n_others,)
         For each given atom, the largest cosine with any atom of the dictionary, and the index of that atom.
     assigned_cosine, assigned_atom : ndarray, shape (n_others,)
-        The same, but each atom of the dictionary is assigned to at most one given atom, so that the sum of
-        the cosines is largest.  A given atom without partner has 0 and -1.
+        Cosine and index of the assigned atom.  Each atom of the dictionary is assigned to at most one given
+        atom, so that the sum of cosines is largest.  A given atom without a partner has 0 and -1.
     """
 
     best_cosine: np.ndarray
@@ -78,20 +78,20 @@ def mean_objective(
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features)
-        D.  Atoms that are zero are left out.
+        The dictionary D; atoms that are zero are left out.
     signals : array_like, shape (n_signals, n_features)
-        x.
+        The held-out signals x.
     penalty : float or array_like, shape (n_atoms,)
-        Positive: one number for all atoms, or one for each.
+        The penalty, positive: one number for all atoms, or one for each.
     positive_code : bool, default True
         Whether codes must not be negative.  Pass False for dictionaries learned with codes of either sign,
         the default of `SpikingDictionaryLearning`.
     normalise : bool, default True
         Whether to scale the atoms to unit norm first: with large atoms penalties have little effect.
     n_jobs : int, optional
-        Number of joblib workers; the result does not depend on it.
+        Number of joblib workers; the result does not depend on this number.
     progress : bool, default False
-        Show a progress bar.
+        Whether to show a progress bar.
     """  # noqa: E501
     signals = checks.real_array("signals", signals, shape=(None, None), meaning="(n_signals, n_features)")
     dictionary = checks.real_array(
@@ -102,7 +102,7 @@ def mean_objective(
     checks.flag("progress", progress)
     used = dictionary.any(axis=1)
     if not used.any():
-        raise ValueError("dictionary must not be all zero")
+        raise ValueError("dictionary must have an atom that is not zero; got only zeros")
     atoms, penalty = dictionary[used], penalty[used]
     if checks.flag("normalise", normalise):
         atoms = unit_norm(atoms)
@@ -115,7 +115,7 @@ def mean_objective(
         )
         if start == 0:
             warn_if_ill_posed(problem)
-        with checks.without_warnings(IllPosedWarning):  # all codes of one batch may be zero
+        with checks.without_warnings(IllPosedWarning):  # the codes of a single batch may all be zero
             result = solve(problem, METHODS["active_set_from_spikes"], tol=TOL, n_jobs=n_jobs)
         objectives.append(result.objective)
         gaps.append(result.relative_gap)
@@ -129,12 +129,12 @@ def mean_objective(
 
 
 def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
-    """Return how well the atoms of `other`, for example planted ones, are found in a dictionary.
+    """Return the cosines that tell whether a dictionary has the atoms of `other`, for example planted atoms.
 
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features)
-        Atoms of any norm; a zero atom has the cosine 0 with every other.
+        Atoms of any norm; a zero atom has the cosine 0 with every atom.
     other : array_like, shape (n_others, n_features)
         The atoms to find; none may be zero.
     """
@@ -143,7 +143,7 @@ def match_atoms(dictionary: ArrayLike, other: ArrayLike) -> AtomMatch:
         "dictionary", dictionary, shape=(None, other.shape[1]), meaning="(n_atoms, n_features)"
     )
     require_positive_norms("other", other)
-    from scipy.optimize import linear_sum_assignment  # here, because most of scipy.optimize comes with it
+    from scipy.optimize import linear_sum_assignment  # imported here, because scipy.optimize is large
 
     cosines = unit_norm(other) @ unit_norm(dictionary).T
     best = cosines.argmax(axis=1)

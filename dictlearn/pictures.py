@@ -29,20 +29,20 @@ def plot_atoms(
     ax: Axes | None = None,
     columns: int | None = None,
 ) -> Axes:
-    """Draw atoms as a mosaic of patches if they are kernels or `patch_size` is given, otherwise as curves.
+    """Draw atoms as curves or, for kernels or with a `patch_size`, as a mosaic of patches.
 
-    Each patch or curve is scaled by its own largest magnitude.  In patches white is positive, black negative
-    and grey zero; for colour this holds in each channel.  Grey lines of curves are zero.
+    Each patch or curve is scaled by its own largest magnitude.  In patches, white is positive, black is
+    negative and grey is zero, for colour in each channel.  The grey line of a curve is zero.
 
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features) or (n_kernels, height, width[, n_channels])
-        One atom per row, or kernels of one or three channels.  In a row of a colour atom, the channels of a
-        pixel are neighbours.
+        One atom per row, or kernels of one or three channels.  The row of a colour atom has the channels of a
+        pixel next to each other.
     patch_size : int or (int, int), optional
-        Side of a square patch, or (height, width), in pixels; kernels have their own.
+        Side of a square patch, or (height, width), in pixels; None for kernels.
     ax : Axes, optional
-        Where to draw; by default in a new figure.
+        The axes to draw in; by default axes of a new figure.
     columns : int, optional
         Number of patches or curves side by side; by default the mosaic is about square.
     """
@@ -56,8 +56,8 @@ def plot_atoms(
         n_pixels = height * width
         if atoms.shape[1] not in (n_pixels, 3 * n_pixels):
             raise ValueError(
-                f"patch_size {patch_size} needs atoms of {n_pixels} numbers, or {3 * n_pixels} in colour; "
-                f"these have {atoms.shape[1]}"
+                f"patch_size must fit atoms of {atoms.shape[1]} numbers; got {patch_size} for {n_pixels} "
+                f"numbers, or {3 * n_pixels} in colour"
             )
         atoms = atoms.reshape(len(atoms), height, width, -1)
     elif patch_size is not None:
@@ -85,7 +85,7 @@ def _curves(atoms: np.ndarray, columns: int | None, ax: Axes | None) -> Axes:
     """Draw atoms, shape (n_atoms, length, n_channels), as curves; each channel has a colour."""
     n_atoms, length, n_channels = atoms.shape
     row, column = np.divmod(np.arange(n_atoms), _columns(columns, n_atoms, 1.0))
-    # A cell has width and height 1, of which the atom takes 0.9.
+    # A cell has width and height 1, and an atom takes 0.9 of both.
     x = column[:, np.newaxis] + np.linspace(0.05, 0.95, length)
     y = 0.45 * _scaled(atoms) - row[:, np.newaxis, np.newaxis]
     nothing = np.full((n_atoms, 1), np.nan)
@@ -191,7 +191,7 @@ def learning(
     ax = axes_of(ax)
     style = {"marker": "o" if len(n_samples) < 30 else None, "markersize": 3.0, **line_kwargs}
     (line,) = ax.plot(n_samples, history[quantity], **style)
-    if len(n_samples) >= 30:  # values fluctuate between batches: draw a moving mean over them
+    if len(n_samples) >= 30:  # means over batches fluctuate: draw their moving mean too
         line.set_alpha(0.3)
         window = np.full(len(n_samples) // 15, 1.0 / (len(n_samples) // 15))
         means = (np.convolve(values, window, mode="valid") for values in (n_samples, history[quantity]))

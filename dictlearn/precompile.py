@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from dictlearn.two_phase.fit import learn_dictionary
+from dictlearn.two_phase.observed import READOUTS
 from dictlearn.two_phase.rules import PaperSteps, Rule, UsageSteps
-from dictlearn.two_phase.settings import READOUTS, LearningSettings
+from dictlearn.two_phase.settings import LearningSettings
 from dictlearn.two_phase.synapses import LATERAL_BLOCK
 from snn import precompile
 from snn.run.time import Clock, Exact, Time
@@ -16,12 +17,12 @@ from solvers.precompile import tasks as tasks_of_solvers
 
 
 def warm_up(*, progress: bool = True) -> None:
-    """Compile all kernels of all packages, or load them from disk, so that no later call has to.
+    """Compile all kernels of all packages, or load them from disk, so that no later call compiles.
 
     Parameters
     ----------
     progress
-        As for `snn.warm_up`.
+        See `snn.warm_up`.
     """
     precompile.run_tasks((precompile.tasks, tasks_of_solvers, tasks), progress=progress)
 
@@ -30,7 +31,7 @@ def tasks() -> precompile.Tasks:
     """Return the tasks that call all kernels of `dictlearn`."""
     signals = np.random.default_rng(0).standard_normal((4, 6))
     runs = {}
-    # Numba needs both batch sizes: slices of an array with one row are contiguous, others are not.
+    # Numba needs both batch sizes: slices of an array with one row are contiguous, other slices are not.
     kinds: tuple[Rule, ...] = (UsageSteps(), PaperSteps())
     ways = [("spiking", readout) for readout in READOUTS] + [("graded", "current")]
     times: tuple[Time, ...] = (Exact(), Clock(0.25))
@@ -50,7 +51,7 @@ def tasks() -> precompile.Tasks:
         name = (
             f"learning from {readout}, {inputs} inputs, {type(rule).__name__}, batches of {batch_size}{clock}"
         )
-        # One case has more atoms than are multiplied together, the other fewer atoms than a batch has rows.
+        # The first case has more atoms than LATERAL_BLOCK, the second fewer atoms than a batch has rows.
         n_atoms = LATERAL_BLOCK + 1 if batch_size == 1 else 3
         options: Any = {"settings": settings, "n_samples": 4, "rng": 0, "n_jobs": 1}
         runs[name] = partial(learn_dictionary, signals, n_atoms, **options)

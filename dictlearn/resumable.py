@@ -17,9 +17,9 @@ from snn.base.archive import Entry, Saved, conforming, reading
 from snn.base.describe import Drawn
 from snn.base.value import Value, assign, checked
 
-# Type of the description of a batch: row numbers, or crops.
+# Type of the value that describes a batch: numbers of rows, or crops of images.
 Batch = TypeVar("Batch")
-# Version of the files of learners; it increases when their contents change.
+# Version of the files of learners, which increases when the contents of files change.
 FILE_VERSION = 4
 
 
@@ -28,15 +28,15 @@ class History:
 
     def __init__(self, names: Sequence[str], rows: np.ndarray | None = None) -> None:
         self.names = tuple(names)
-        # One row for each entry; `add` makes a new array.
+        # A row for each entry of the history; `add` makes a new array.
         self.rows = np.empty((0, len(self.names))) if rows is None else rows
 
     def add(self, *values: float) -> None:
-        """Add an entry, with a value for each name."""
+        """Add an entry to the history, with a value for each column."""
         self.rows = np.vstack([self.rows, values])
 
     def columns(self) -> dict[str, np.ndarray]:
-        """Return the column of each name."""
+        """Return the values of each column by its name."""
         return dict(zip(self.names, self.rows.T.copy(), strict=True))
 
     def last(self, name: str) -> float | None:
@@ -77,7 +77,7 @@ class Resumable(Saved, Drawn):
     def _conforming(
         cls, entries: Mapping[str, np.ndarray], others: Mapping[str, Entry]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the values of fields, and the other entries; raise ValueError if they do not conform."""
+        """Return the values of fields, and other entries; raise ValueError if an entry does not conform."""
         if (version := int(entries.get("version", 1))) != FILE_VERSION:
             raise ValueError(f"of format {version}, but this version of sparsespike reads {FILE_VERSION}")
         arrays = conforming(entries, {**cls._schema, **others})
@@ -87,7 +87,7 @@ class Resumable(Saved, Drawn):
 
 @dataclass(frozen=True, kw_only=True)
 class Course(Value):
-    """Checked options of progress, callbacks and checkpoints; see `dictlearn.continue_learning`."""
+    """The checked options of progress, callbacks and checkpoints; see `dictlearn.continue_learning`."""
 
     progress: bool = checked(checks.flag, default=False)
     callback: Callable[[Any], bool | None] | None = None
@@ -103,7 +103,7 @@ class Course(Value):
                 folder = Path(self.checkpoint).absolute().parent
             except TypeError:
                 raise TypeError(f"checkpoint must be a path; got {type(self.checkpoint).__name__}") from None
-            # Fail now, and not at the first save, ten thousand samples later.
+            # Check the folder now, because the first save comes ten thousand samples later.
             is_there = folder.is_dir()
             if not is_there or not os.access(folder, os.W_OK):
                 rule = "can be written" if is_there else "exists"
@@ -124,7 +124,7 @@ def learn_batches(
     course: Course,
     identity: Callable[[], Mapping[str, Any]],
 ) -> None:
-    """Learn batch after batch, starting from the state of the learner or of its checkpoint."""
+    """Learn batch after batch, from the state of the learner or of its checkpoint."""
     path, save = course.checkpoint, None
     if path is not None:
         made_with = {"seed": seed, **json.loads(json.dumps(identity()))}
@@ -160,7 +160,7 @@ def learn_batches(
 def _resumed(
     path: str | os.PathLike[str], learner: Resumable, made_with: dict[str, Any], any_seed: bool
 ) -> tuple[Any, dict[str, Any]]:
-    """Return the saved learner and its identity; raise ValueError if that differs from `made_with`."""
+    """Return the saved learner and its identity; raise ValueError if the identity is not `made_with`."""
     with reading(path, f"checkpoint of a {type(learner).__name__}") as arrays:
         before = json.loads(str(conforming(arrays, {"identity": Entry("U", ())})["identity"]))
         before["seed"] = int(before["seed"])
@@ -169,8 +169,8 @@ def _resumed(
         may_differ = value is None or (name == "seed" and any_seed)
         if not may_differ and before.get(name) != value:
             raise ValueError(
-                f"checkpoint {os.fspath(path)!r} was made with other {name}: "
-                "give it another name, or delete it to start anew"
+                f"checkpoint {os.fspath(path)!r} must be of this call, but was made with other {name}: "
+                "choose another file, or delete this one to start anew"
             )
     return saved, before
 
@@ -178,8 +178,8 @@ def _resumed(
 def _require_before(name: str, learner: Resumable, end: int) -> None:
     if learner._position > end:
         raise ValueError(
-            f"{name} has learned from {learner._position:,} {learner._unit} already; this call asks for "
-            f"{end:,}: ask for more, or start anew"
+            f"{name} must have learned from at most {end:,} {learner._unit}, the number of this call; got "
+            f"{learner._position:,} {learner._unit} already: ask for more, or start anew"
         )
 
 
@@ -203,8 +203,8 @@ def batches_in_order(
     n_signals: int, n_samples: int, *, batch_size: int, seed: int, first: int = 0
 ) -> Iterator[np.ndarray]:
     """Yield the row numbers of each batch: all signals, in a new random order in each epoch."""
-    # An epoch ends with a batch that may be smaller.  The order depends only on the seed and the epoch, so
-    # learning can continue from the sample `first` without other state.
+    # The last batch of an epoch may be smaller.  The order depends only on the seed and the epoch, so that
+    # learning can continue from the sample `first` without any other state.
     place = first
     while place < n_samples:
         epoch = place // n_signals

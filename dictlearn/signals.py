@@ -38,7 +38,7 @@ def checked_signals(
         least = signals.min(where=mask, initial=np.inf)
     if least < 0.0 and not signed:
         raise ValueError(
-            "signals must not be negative (split them into + and - channels, or learn atoms of either sign: "
-            f"positive_atoms=False); got {least}"
+            f"signals must not be negative; got {least}: split them into + and - channels, or learn atoms of "
+            "either sign (positive_atoms=False)"
         )
     return signals, mask

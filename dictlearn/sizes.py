@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -53,11 +53,6 @@ class SizeComparison(Value, Drawn):
         return np.vectorize(lambda score: score.objective)(self.scores)
 
     @property
-    def nonzeros(self) -> np.ndarray:
-        """Mean number of atoms in a code."""
-        return np.vectorize(lambda score: score.nonzeros)(self.scores)
-
-    @property
     def unused(self) -> np.ndarray:
         """Share of the atoms that no code of a held-out signal uses."""
         return np.vectorize(lambda score: np.mean(score.usage == 0))(self.scores)
@@ -70,7 +65,7 @@ class SizeComparison(Value, Drawn):
 
     @property
     def agreement(self) -> np.ndarray:
-        """Share of the atoms of a seed that another seed has too (cosine 0.9 or more), for ordered pairs."""
+        """Share of a seed's atoms that another seed has too (cosine 0.9 or more), for each pair of seeds."""
         rows = ([self._cosines(*pair) for pair in permutations(row, 2)] for row in self.dictionaries)
         return np.array([[np.mean(cosines.max(axis=1) >= FOUND) for cosines in row] for row in rows])
 
@@ -94,29 +89,29 @@ def compare_sizes(
 ) -> SizeComparison:
     """Learn dictionaries of several sizes, and return their scores on held-out signals.
 
-    The objective falls with the number of atoms.  There are enough atoms when it hardly falls any more, when
-    atoms begin to be unused or similar, or when seeds no longer agree on the atoms.
+    The objective falls with the number of atoms.  There are enough atoms when the objective hardly falls any
+    more, when atoms begin to be unused or similar, or when seeds no longer agree on the atoms.
 
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_features)
         The signals to learn from.
     sizes : sequence of int
-        Numbers of atoms, in ascending order.
+        The numbers of atoms, in ascending order.
     held_out : array_like, shape (n_held_out, n_features)
         Other signals, on which dictionaries are scored.
     penalty, settings
-        As for `learn_dictionary`; one penalty for all atoms.
+        See `learn_dictionary`.  Here the penalty is one number for all atoms.
     n_samples : int, optional
-        Number of samples that each dictionary learns from, as for `learn_dictionary`.
+        Number of samples that each dictionary learns from; see `learn_dictionary`.
     n_seeds : int, default 3
         Number of dictionaries of each size, with different random starts and orders of the samples.
     rng : int or Generator, optional
         Source of the seeds, which are the same for all sizes.
     n_jobs : int, optional
-        Number of joblib workers for the dictionaries; the result does not depend on it.
+        Number of joblib workers for the dictionaries; the result does not depend on this number.
     progress : bool, default False
-        Show a progress bar that counts dictionaries.
+        Whether to show a progress bar that counts dictionaries.
 
     Examples
     --------
@@ -144,7 +139,7 @@ def compare_sizes(
     seeds = np.random.default_rng(rng).integers(2**62, size=n_seeds)
     workers = Parallel(n_jobs=checks.worker_count("n_jobs", n_jobs), return_as="generator")
     learned = workers(
-        delayed(_learned)(samples, size, settings, n_samples, int(seed), held_out)
+        delayed(_learned)(samples, size, held_out, settings=settings, n_samples=n_samples, rng=int(seed))
         for size in sizes
         for seed in seeds
     )
@@ -157,16 +152,11 @@ def compare_sizes(
 
 
 def _learned(
-    samples: Samples,
-    size: int,
-    settings: LearningSettings,
-    n_samples: int | None,
-    seed: int,
-    held_out: np.ndarray,
+    samples: Samples, size: int, held_out: np.ndarray, **options: Any
 ) -> tuple[np.ndarray, DictionaryScore]:
-    """Learn a dictionary; return it and its score on held-out signals."""
-    with checks.without_warnings():  # the figures already show atoms that are unused or used too much
-        learner = learn_dictionary(samples, size, settings=settings, n_samples=n_samples, rng=seed)
-        penalty, positive = settings.penalty, settings.positive_code
+    """Learn a dictionary; return the dictionary and its score on held-out signals."""
+    with checks.without_warnings():  # the scores already show unused atoms and atoms that learn noise
+        learner = learn_dictionary(samples, size, **options)
+        penalty, positive = learner.settings.penalty, learner.settings.positive_code
         score = mean_objective(learner.dictionary, held_out, penalty=penalty, positive_code=positive)
     return learner.dictionary, score

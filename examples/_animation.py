@@ -1,4 +1,4 @@
-"""Small animated pictures: all frames of a figure share one palette, so that only changes are stored."""
+"""Small animated pictures: all frames share one palette, so that the file stores only changes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from scipy.spatial import KDTree
 
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY
 
-DPI = 112.5  # 720 pixels of the width of a page
+DPI = 112.5  # dots per inch: a figure of 6.4 inches has 720 pixels, the width of a page
 # A palette has the colours of lines, greys for photographs, the most frequent colours, and mean colours.
 LINES = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY, SKY)
 N_GREYS, N_FREQUENT, N_MEANS = 17, 8, 24
+# Time for which a frame, and the last frame, is shown, in milliseconds.
+FRAME_TIME, LAST_FRAME_TIME = 80, 2500
 
 
 def frame_of(picture: Figure) -> Image.Image:
@@ -28,7 +30,7 @@ def frame_of(picture: Figure) -> Image.Image:
 
 
 def palette_of(frames: list[Image.Image]) -> np.ndarray:
-    """Return one palette for an animation with frames like these, shape (n_colours, 3)."""
+    """Return a palette for the frames of an animation, shape (n_colours, 3)."""
     pixels = np.concatenate([np.asarray(frame).reshape(-1, 3) for frame in frames])
     colours, counts = np.unique(pixels, axis=0, return_counts=True)
     frequent = colours[np.argsort(-counts, kind="stable")[:N_FREQUENT]]
@@ -51,14 +53,7 @@ def in_palette(frame: Image.Image, palette: np.ndarray) -> Image.Image:
 
 
 def save_animation(
-    picture: Figure,
-    draw: Callable[[int], None],
-    n_frames: int,
-    output: Path,
-    name: str,
-    *,
-    milliseconds: int = 80,
-    hold: int = 2500,
+    picture: Figure, draw: Callable[[int], None], n_frames: int, output: Path, name: str
 ) -> Path:
     """Draw all frames, write them to one file, and print its path; the last frame is held for longer."""
     picture.set_dpi(DPI)
@@ -70,8 +65,8 @@ def save_animation(
     first, *others = [in_palette(frame, palette).convert("RGB") for frame in frames]
     output.mkdir(parents=True, exist_ok=True)
     path = output / name
-    durations = [milliseconds] * (n_frames - 1) + [hold]
-    # Frames of few colours without loss are half as large as in a GIF, and smaller than with loss.
+    durations = [FRAME_TIME] * (n_frames - 1) + [LAST_FRAME_TIME]
+    # Without loss, frames of few colours take half of the size of a GIF; with loss, they take more.
     lossless = {"lossless": True, "quality": 60, "method": 4}
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0, **lossless)
     print(f"animation: {path}, {n_frames} pictures, {path.stat().st_size / 1024:,.0f} KB")

@@ -1,7 +1,7 @@
-"""Other methods to compare learning with, from the same start and with samples in the same order.
+"""Other methods of dictionary learning, with the start and the order of samples of `learn_dictionary`.
 
-As `learn_dictionary`, all minimise the mean over signals x of ``1/2 ||x - a D||^2 + penalty ||a||_1``, over
-non-negative codes a and dictionaries D whose atoms have norm one (at most).
+All methods minimise the mean over signals x of ``1/2 ||x - a D||^2 + penalty ||a||_1``, over non-negative
+codes a and dictionaries D whose atoms have norm one (at most).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from dictlearn.atoms import unit_norm
 from dictlearn.resumable import batches_in_order, seed_of_order
 from solvers import METHODS, IllPosedWarning, LassoProblem, solve
 
-# Tolerance of the duality gap of codes; the active-set method ends well below it.
+# Tolerance of the duality gap of codes; the active-set method ends well below this tolerance.
 TOL = 1e-9
-# Most sweeps over all atoms that scikit-learn makes for one code; it warns if a code needs more.
+# Largest number of sweeps over all atoms for one code; scikit-learn warns if a code needs more sweeps.
 MAX_SWEEPS = 100_000
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LearningCurve:
-    """The dictionary at several marks while it is learned.
+    """The course of learning: the dictionary after several numbers of samples.
 
-    For each mark, `dictionaries` has the dictionary, `n_samples` the number of samples that it was learned
-    from, and `seconds` the time that this took, without compilation.
+    For each mark, `dictionaries` has the dictionary, `n_samples` the number of samples learned from, and
+    `seconds` the time of learning, without compilation.
     """
 
     method: str
@@ -51,7 +51,6 @@ def learn_by_gradient_descent(
     penalty: float,
     n_samples: int,
     step: float,
-    halving: float = np.inf,
     batch_size: int = 1,
     marks: Sequence[int] | None = None,
     rng: int | np.random.Generator | None = None,
@@ -59,9 +58,9 @@ def learn_by_gradient_descent(
 ) -> LearningCurve:
     """Learn a dictionary by plain stochastic gradient descent, with codes solved exactly.
 
-    For each batch, with A its exact codes as rows, and then for every atom d_i::
+    A batch of signals X with exact codes A first changes D, and then scales every atom d_i::
 
-        D <- D - eta A^T (A D - X)                eta = step / (1 + n / halving) after n samples
+        D <- D - step A^T (A D - X)
         d_i <- max(d_i, 0) / ||max(d_i, 0)||
 
     Only atoms in use change, and none vanishes, however large the step.  The best step is of the order of one
@@ -71,23 +70,19 @@ def learn_by_gradient_descent(
     """
     dictionary = unit_norm(start)
     gram = dictionary @ dictionary.T
-    n_seen = 0
     _exact_codes(dictionary, signals[:1], penalty, gram)  # compiles
 
     def learn(batch: np.ndarray) -> np.ndarray:
-        nonlocal n_seen
         codes = _exact_codes(dictionary, signals[batch], penalty, gram)
         used = np.flatnonzero(codes.any(axis=0))
         codes = codes[:, used]
-        eta = step / (1.0 + n_seen / halving)
-        moved = dictionary[used] - eta * (codes.T @ (codes @ dictionary[used] - signals[batch]))
+        moved = dictionary[used] - step * (codes.T @ (codes @ dictionary[used] - signals[batch]))
         np.maximum(moved, 0.0, out=moved)
         # No atom becomes zero: if a_i > 0 at an optimal code, d_i . (x - a D) = penalty, so the gradient of
         # d_i has a negative product with d_i, and some entry of d_i grows.
         dictionary[used] = unit_norm(moved)
         gram[used] = dictionary[used] @ dictionary.T
         gram[:, used] = gram[used].T
-        n_seen += len(batch)
         return dictionary
 
     batches = batches_in_order(len(signals), n_samples, batch_size=batch_size, seed=seed_of_order(rng))
@@ -108,9 +103,9 @@ def learn_with_scikit_learn(
 ) -> LearningCurve:
     """Learn a dictionary with scikit-learn's `MiniBatchDictionaryLearning` and non-negative codes.
 
-    This is the online algorithm of Mairal, Bach, Ponce and Sapiro (2009), with codes by coordinate descent.
-    Its `alpha` is our penalty, and its atoms have norm one at most.  From the first batch on, it replaces
-    atoms that no sample has used by noisy samples: little of a random start is left after a few batches.
+    The method is the online algorithm of Mairal, Bach, Ponce and Sapiro (2009), with codes by coordinate
+    descent.  Its `alpha` is our penalty, and its atoms have norm one at most.  From the first batch on, noisy
+    samples replace atoms that no sample has used: little of a random start is left after a few batches.
     With `positive_atoms`, atoms are non-negative too.
     """
     dictionary, seed = unit_norm(start), seed_of_order(rng)
@@ -135,7 +130,7 @@ def learn_with_scikit_learn(
 def _exact_codes(dictionary: np.ndarray, signals: np.ndarray, penalty: float, gram: np.ndarray) -> np.ndarray:
     problem = LassoProblem(dictionary, signals, penalty, positive=True, gram=gram)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", IllPosedWarning)  # may concern one batch only
+        warnings.simplefilter("ignore", IllPosedWarning)  # a warning may concern a single batch
         return solve(problem, METHODS["active_set_from_spikes"], tol=TOL).codes
 
 

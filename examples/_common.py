@@ -1,4 +1,4 @@
-"""What the examples share: options, tables, pictures, and a photograph that ships with scikit-learn."""
+"""Functions that examples share: options, tables, pictures, and a photograph of scikit-learn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from examples._pictures import save_picture
 # Weights of red, green and blue in the lightness of a pixel (ITU-R BT.601).
 LUMA = (0.299, 0.587, 0.114)
 
-# Okabe and Ito's colours, which colour-blind readers can distinguish.
+# Colours of Okabe and Ito, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#666666"
 SKY = "#56B4E9"
 
@@ -43,7 +43,7 @@ def at_least(least: float, most: float = float("inf"), kind: type = int) -> Call
 
 
 def figure(width: float, height: float) -> Figure:
-    """Return an empty figure of that size in inches, which draws without a display."""
+    """Return an empty figure, with its size in inches, that draws without a display."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -57,7 +57,7 @@ def save(picture: Figure, output: Path, name: str) -> Path:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return rows of text in aligned columns: the first is left-aligned, all others right-aligned."""
+    """Return rows of text in columns; the first column is left-aligned, all others are right-aligned."""
     lines = [list(heads), *[list(row) for row in rows]]
     widths = [max(len(line[k]) for line in lines) for k in range(len(heads))]
     written = [

@@ -41,7 +41,7 @@ Data = TypeVar("Data", np.ndarray, list[np.ndarray])
 def photographs() -> list[np.ndarray]:
     """Return all installed photographs in grey, in the order of `PHOTOGRAPHS`: see `grey_photograph`.
 
-    There are eleven with scikit-image, and two without it.
+    With scikit-image there are eleven photographs, without scikit-image two.
     """
     return [grey_photograph(name) for name in PHOTOGRAPHS if _file(name) is not None]
 
@@ -52,7 +52,7 @@ def grey_photograph(name: str) -> np.ndarray:
     China and flower ship with scikit-learn (CC-BY 2.0, danielbuechele and vultilion).  The others are in
     the wheel of scikit-image: camera (CC0, Lav Varshney), astronaut (NASA), coffee (CC0, Rachel Michetti),
     rocket (public domain, SpaceX), the CC0 textures brick, grass and gravel, coins (Brooklyn Museum) and
-    moon.  They are read as files, because some functions of `skimage.data` download.
+    moon.  This function reads files, because some functions of `skimage.data` download.
     """
     pixels = photograph_as_it_comes(name) / 255.0
     return pixels @ np.array(LUMA) if pixels.ndim == 3 else pixels
@@ -85,17 +85,17 @@ def handwritten_digits() -> np.ndarray:
     return mnist_data()[0] / 255.0
 
 
-def held_out(data: Data, *, one_in: int = 5) -> tuple[Data, Data]:
-    """Return training data and test data; the test data are 1 / `one_in` of all data.
+def held_out(data: Data) -> tuple[Data, Data]:
+    """Return training data and test data; a fifth of all data is for the test.
 
-    In a list of photographs, the right-hand end of each is for the test, so that no pixel is in both.  The
-    scenes are the same: to test on other scenes, hold out whole photographs.  In an array with a sample in
-    each row, every `one_in`-th row is for the test, so that each of the digits occurs equally often.
+    Of a photograph, the right-hand end is for the test, so that no pixel is in both parts.  Both parts show
+    the same scene: to test on other scenes, hold out whole photographs.  In an array with a sample in
+    each row, every fifth row is for the test, so that each of the digits occurs equally often.
     """
     if isinstance(data, np.ndarray):
-        tested = np.arange(len(data)) % one_in == one_in - 1
+        tested = np.arange(len(data)) % 5 == 4
         return data[~tested], data[tested]
-    ends = [image.shape[1] - image.shape[1] // one_in for image in data]
+    ends = [image.shape[1] - image.shape[1] // 5 for image in data]
     return (
         [image[:, :end] for image, end in zip(data, ends, strict=True)],
         [image[:, end:] for image, end in zip(data, ends, strict=True)],
@@ -111,13 +111,24 @@ def patch_signals(images: list[np.ndarray], side: int, n: int, *, seed: int, con
     return split_channels(normalise(remove_mean(patches)[0])[0])
 
 
+def split_patches(
+    images: list[np.ndarray], side: int, n_learned: int, n_tested: int, *, contrast: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `patch_signals` of the training part of photographs, and of their test part."""
+    learned, tested = held_out(images)
+    return (
+        patch_signals(learned, side, n_learned, seed=0, contrast=contrast),
+        patch_signals(tested, side, n_tested, seed=1, contrast=contrast),
+    )
+
+
 def panned_window(
     image: np.ndarray, n_frames: int, shift: float, *, side: int, corner: tuple[int, int] = (0, 0)
 ) -> np.ndarray:
     """Return the frames of a window that moves to the right over an image, (n_frames, side, side).
 
-    Its upper left corner begins at `corner`, and moves by `shift` pixels in each frame.  Between pixels the
-    image is a cubic spline.
+    The upper left corner of the window begins at `corner`, and moves by `shift` pixels in each frame.
+    Between pixels the image is a cubic spline.
     """
     row, column = np.mgrid[:side, :side].astype(float)
     row, column = row + corner[0], column + corner[1]

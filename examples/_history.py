@@ -20,8 +20,8 @@ from solvers.results.codes import BestCodes
 class Stage:
     """One run of the network: the code that it starts from, and the spikes that code the rest.
 
-    It begins at the time `start`.  Its code is `offset` plus `scale` times the rates of its spikes.  Their
-    times count from `start`, and their neurons are in the order of results.
+    A stage begins at the time `start`.  The code is `offset` plus `scale` times the rates of its spikes.
+    Times of spikes count from `start`, and neurons are in the order of results.
     """
 
     start: float
@@ -42,7 +42,7 @@ class CodeHistory:
     """The code of one signal while its network runs, with its certificate at each time.
 
     `times` run from 0 to the end of the last stage, closer together at first: t_k = t_end (k / (n - 1))^2.
-    `codes`, shape (n_times, n_atoms), are the best so far; the last is the code of `solve_spiking`.
+    `codes`, shape (n_times, n_atoms), has the best code so far; the last is the code of `solve_spiking`.
     `duality_gap` bounds E(a) - min E of each code, by `solvers.certificate.optimality`.
     """
 
@@ -54,11 +54,11 @@ class CodeHistory:
 
     @cached_property
     def spikes(self) -> SpikeTrain:
-        """All spikes, of one stage after the other; neurons in the order of results."""
+        """The spikes of all stages, with neurons in the order of results."""
         times = np.concatenate([stage.start + stage.spikes.times for stage in self.stages])
         stop = float(self.times[-1])
         return SpikeTrain(
-            times=np.minimum(times, stop),  # the start of a stage is a rounded sum
+            times=np.minimum(times, stop),  # rounding of `start` may exceed `stop`
             neurons=np.concatenate([stage.spikes.neurons for stage in self.stages]),
             n_neurons=self.stages[0].spikes.n_neurons,
             start=0.0,
@@ -98,13 +98,13 @@ def code_history(
     >>> bool(history.relative_gap[-1] <= 1e-6)
     True
     """
-    one = problem.subset([signal])
-    stages, looks = _refined_run(one, tol)
+    problem = problem.subset([signal])
+    stages, looks = _refined_run(problem, tol)
     times = np.linspace(0.0, 1.0, n_times) ** 2 * (stages[-1].start + stages[-1].spikes.stop)
-    codes = np.array([code for _, code in looks] + [_read(stages, time, one.n_atoms) for time in times])
-    gaps = duality_gap(one.subset(np.zeros(len(codes), dtype=np.int64)), codes)
-    # Keep the best code so far, of the solver's codes and of the codes read here.  A tie keeps the solver's
-    # code, and codes at least as good as the solver's last are left out.
+    codes = np.array([code for _, code in looks] + [_read(stages, time, problem.n_atoms) for time in times])
+    gaps = duality_gap(problem.subset(np.zeros(len(codes), dtype=np.int64)), codes)
+    # Keep the best code so far, of the solver's codes and of the codes at `times`.  In a tie, keep the
+    # solver's code, and leave out codes that are as good as the solver's last code or better.
     order = np.argsort([*(time for time, _ in looks), *times], kind="stable")
     read = len(looks) + np.arange(n_times)
     better = read[1:][gaps[read[1:]] <= gaps[len(looks) - 1]]
@@ -114,11 +114,13 @@ def code_history(
     is_best = compared <= np.minimum.accumulate(compared)
     best = order[np.maximum.accumulate(np.where(is_best, np.arange(len(order)), 0))]
     chosen = best[np.argsort(order)[read]]
-    return CodeHistory(problem=one, stages=stages, times=times, codes=codes[chosen], duality_gap=gaps[chosen])
+    return CodeHistory(
+        problem=problem, stages=stages, times=times, codes=codes[chosen], duality_gap=gaps[chosen]
+    )
 
 
 class _Look(NamedTuple):
-    """Record of one look: `time` since the stage began, `spikes` since the look before."""
+    """The record of one look: the `time` since the stage began, and the `spikes` since the last look."""
 
     stage: int
     offset: np.ndarray
@@ -129,7 +131,7 @@ class _Look(NamedTuple):
 
 
 class _RecordedCodes(RefinedCodes):
-    """`RefinedCodes` of one signal that record every look."""
+    """`RefinedCodes` of one signal, with a record of every look."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -149,7 +151,7 @@ class _RecordedCodes(RefinedCodes):
 def _refined_run(
     problem: LassoProblem, tol: float
 ) -> tuple[tuple[Stage, ...], list[tuple[float, np.ndarray]]]:
-    """Return the stages of `solve_spiking`, and the time of each of its looks with its best code then."""
+    """Return the stages of `solve_spiking`, and the time and the best code of each of its looks."""
     network = LassoNetwork(problem, on_demand=True)
     recorded = _RecordedCodes(problem, network, tol=tol, max_duration=10_000.0, refine=True)
     best = BestCodes(problem, tol)
@@ -159,21 +161,22 @@ def _refined_run(
     looks: list[tuple[float, np.ndarray]] = []
     start = 0.0
     for stage in range(1, recorded.seen[-1].stage + 1):
-        own = [look for look in recorded.seen if look.stage == stage]
+        of_stage = [look for look in recorded.seen if look.stage == stage]
         spikes = SpikeTrain(
-            times=np.concatenate([look.spikes.times for look in own]),
-            neurons=place[np.concatenate([look.spikes.neurons for look in own])],
+            times=np.concatenate([look.spikes.times for look in of_stage]),
+            neurons=place[np.concatenate([look.spikes.neurons for look in of_stage])],
             n_neurons=network.n_neurons,
             start=0.0,
-            stop=own[-1].time,
+            stop=of_stage[-1].time,
         )
-        stages.append(Stage(start=start, offset=own[0].offset, scale=own[0].scale, spikes=spikes))
-        looks += [(start + look.time, look.best) for look in own]
-        start += own[-1].time
+        offset, scale = of_stage[0].offset, of_stage[0].scale
+        stages.append(Stage(start=start, offset=offset, scale=scale, spikes=spikes))
+        looks += [(start + look.time, look.best) for look in of_stage]
+        start += of_stage[-1].time
     return tuple(stages), looks
 
 
 def _read(stages: tuple[Stage, ...], time: float, n_atoms: int) -> np.ndarray:
-    """Return the code read at a time, which is zero at time 0."""
+    """Return the code at a time; at time 0 the code is zero."""
     begun = [stage for stage in stages if stage.start < time]
     return begun[-1].code(time - begun[-1].start) if begun else np.zeros(n_atoms)

@@ -11,7 +11,7 @@ from solvers import LassoProblem
 SIDE = 12
 N_ATOMS = 144
 N_SAMPLES = 40_000
-LEAST_CONTRAST = 0.2  # least norm of a patch without its mean; pixels lie between 0 and 1
+LEAST_CONTRAST = 0.2  # least norm of a patch without its mean; pixels are between 0 and 1
 # For each piece: its photograph, and the row and column of its corner at half the resolution.
 PIECES = {
     "smile": ("astronaut", 82, 104),
@@ -28,14 +28,14 @@ def piece(name: str) -> np.ndarray:
 
 
 def halved(image: np.ndarray) -> np.ndarray:
-    """Return the means of squares of 2 x 2 pixels; a last odd row or column is left out."""
+    """Return an image at half the resolution, the means of 2 x 2 pixels; an odd row or column is left out."""
     height, width = image.shape[0] // 2, image.shape[1] // 2
     squares = image[: 2 * height, : 2 * width].reshape(height, 2, width, 2)
     return squares.mean(axis=(1, 3))
 
 
 def learned_atoms(n_samples: int = N_SAMPLES, *, n_jobs: int | None = None) -> np.ndarray:
-    """Return atoms learned by a two-phase network, signed, the most used first, shape (N_ATOMS, SIDE**2)."""
+    """Return signed atoms of a two-phase network, the most used first, shape (N_ATOMS, SIDE**2)."""
     signals = patch_signals(photographs(), SIDE, n_samples, seed=0, contrast=LEAST_CONTRAST)
     learner = learn_dictionary(signals, N_ATOMS, penalty=0.1, n_samples=n_samples, rng=0, n_jobs=n_jobs)
     atoms = join_channels(learner.dictionary)[np.argsort(-learner.memory["usage"], kind="stable")]

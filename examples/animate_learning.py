@@ -1,7 +1,7 @@
 """Atoms that form in a network that learns, animated: a minute.
 
-The two-phase network of Lin and Tang (2018) learns from whitened photographs, patches of 12 x 12 pixels, and
-starts with random weights.  Each neuron changes its own weights by what it observes.  A curve next to the
+The two-phase network of Lin and Tang (2018) starts with random weights, and learns from patches of 12 x 12
+pixels of whitened photographs.  Each neuron changes its own weights by what it observes.  A curve next to the
 atoms shows the objective on held-out patches, with exact codes.
 
     python -m examples.animate_learning [--output DIR] [--samples NUMBER] [--atoms NUMBER]
@@ -29,7 +29,7 @@ from dictlearn.pictures import plot_atoms
 from examples._animation import save_animation
 from examples._baselines import learn_with_scikit_learn
 from examples._common import BLUE, GREY, at_least, parser
-from examples._data import held_out, patch_signals, photographs
+from examples._data import photographs, split_patches
 
 SIDE = 12
 N_ATOMS = 100
@@ -43,7 +43,7 @@ BATCH_SIZE = 32
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LearningHistory:
-    """Atoms of unit norm and their objective on held-out signals, after some numbers of samples."""
+    """Atoms of unit norm and their objective on held-out signals, after several numbers of samples."""
 
     n_samples: np.ndarray
     dictionaries: np.ndarray
@@ -51,17 +51,8 @@ class LearningHistory:
     n_spikes: np.ndarray
 
 
-def signals_of_scenes(n_samples: int, n_held_out: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return patches of whitened photographs in + and - channels, to learn from and held out."""
-    parts = held_out([whiten(image) for image in photographs()])
-    return tuple(
-        patch_signals(part, SIDE, n, seed=seed, contrast=LEAST_CONTRAST)
-        for seed, (part, n) in enumerate(zip(parts, (n_samples, n_held_out), strict=True))
-    )
-
-
 def marks_of(n_samples: int, n_frames: int) -> np.ndarray:
-    """Return the numbers of samples to look at: 0, the first batch, and then a geometric sequence."""
+    """Return the numbers of samples of the frames: 0, the first batch, and then a geometric sequence."""
     marks = np.geomspace(BATCH_SIZE, n_samples, n_frames - 1)
     return np.concatenate([[0], np.round(marks / BATCH_SIZE) * BATCH_SIZE]).astype(int)
 
@@ -69,7 +60,7 @@ def marks_of(n_samples: int, n_frames: int) -> np.ndarray:
 def watched_learning(
     signals: np.ndarray, tested: np.ndarray, start: np.ndarray, n_samples: int, n_frames: int
 ) -> LearningHistory:
-    """Learn, and keep the atoms at growing numbers of samples."""
+    """Learn, and return the atoms after growing numbers of samples."""
     marks = np.unique(marks_of(n_samples, n_frames))
     seen: list[tuple[int, np.ndarray, float, int]] = []
 
@@ -117,7 +108,7 @@ class LearningPicture:
             xlim=(0, history.n_samples[-1]),
             ylim=(lowest - 0.12 * span, history.objectives.max() + 0.05 * span),
         )
-        # The axis is logarithmic from the first batch on, with room for the start.
+        # The axis is logarithmic from the first batch on, so that the start has a place too.
         ax.set_xscale("symlog", linthresh=BATCH_SIZE)
         ticks = [0, *(10**k for k in range(2, 7) if 10**k <= history.n_samples[-1])]
         ax.set_xticks(ticks, labels=[f"{tick:,}" for tick in ticks])
@@ -129,7 +120,7 @@ class LearningPicture:
         (self._now,) = ax.plot([], [], "o", color=BLUE, markersize=5, clip_on=False)
 
     def draw(self, k: int) -> None:
-        """Draw the state at the k-th look."""
+        """Draw the atoms and the objective of the k-th frame."""
         history = self._history
         self._atoms.clear()
         plot_atoms(join_channels(history.dictionaries[k]), SIDE, ax=self._atoms)
@@ -147,19 +138,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--frames", type=at_least(3), default=N_FRAMES, help="pictures, 12 a second")
     options = command.parse_args(arguments)
 
-    signals, tested = signals_of_scenes(options.samples, N_HELD_OUT)
+    scenes = [whiten(image) for image in photographs()]
+    signals, tested = split_patches(scenes, SIDE, options.samples, N_HELD_OUT, contrast=LEAST_CONTRAST)
     start = random_dictionary(options.atoms, signals.shape[1], rng=0)
     history = watched_learning(signals, tested, start, options.samples, options.frames)
     other = learn_with_scikit_learn(
         signals, start=start, penalty=PENALTY, n_samples=options.samples, batch_size=BATCH_SIZE, rng=0
     )
-    beside = mean_objective(other.dictionaries[-1], tested, penalty=PENALTY).objective
+    other_objective = mean_objective(other.dictionaries[-1], tested, penalty=PENALTY).objective
     print("Atoms that form in a network that learns")
     print(
         f"{history.n_samples[-1]:,} patches, {history.n_spikes[-1]:,} spikes; held-out objective from "
-        f"{history.objectives[0]:.4f} to {history.objectives[-1]:.4f}; scikit-learn {beside:.4f}"
+        f"{history.objectives[0]:.4f} to {history.objectives[-1]:.4f}; scikit-learn {other_objective:.4f}"
     )
-    picture = LearningPicture(history, beside)
+    picture = LearningPicture(history, other_objective)
     save_animation(picture.figure, picture.draw, len(history.n_samples), options.output, "learning.webp")
     return 0
 

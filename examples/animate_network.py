@@ -2,7 +2,7 @@
 
 A piece of a photograph, 12 x 12 pixels, drives a network of 144 neurons, one for each of the atoms that
 another network has learned from photographs.  Neurons fire, and inhibit neurons with similar atoms.  Spikes
-become a code, and the code becomes a picture.  At every moment, a certificate bounds the distance of the code
+give a code, and the code gives a picture.  At every moment, a certificate bounds the distance of the code
 from the optimum.  All spikes are those of the solver's own run.
 
     python -m examples.animate_network [--output DIR] [--piece NAME] [--penalty SHARE] [--tol TOL]
@@ -31,16 +31,13 @@ from snn.pictures import TIME_LABEL
 GREY = "0.5"
 FIGURE_SIZE = (6.4, 4.3)
 TEXT, SMALL = 9.5, 8
-# Half the height of a spike of the first stage, in rows.  Spikes of later stages, which have smaller scales,
-# are lower by (scale / first scale) ** TICK_POWER, but at least by LEAST_TICK.
+# Half the height of a spike of the first stage, in rows.  For later stages, which have smaller scales, the
+# height is multiplied by (scale / first scale) ** TICK_POWER, or by LEAST_TICK if this is more.
 TICK, TICK_POWER, LEAST_TICK = 0.4, 0.15, 0.3
 
 
 class HistoryPicture:
-    """The panels of the `CodeHistory` of an image, and their content at each time.
-
-    There are at most `n_atoms` rows of spikes, and a `title` above all panels.
-    """
+    """The panels of the `CodeHistory` of an image; spikes have at most `n_atoms` rows."""
 
     def __init__(
         self,
@@ -62,7 +59,7 @@ class HistoryPicture:
         self._make_panels(top=0.855)
 
     def _order_atoms(self, n_atoms: int) -> None:
-        """Choose the atoms to show: those with the largest optimal entries, then those that fire most."""
+        """Choose the atoms to show: atoms with the largest optimal entries come first, then busy neurons."""
         counts = np.bincount(self._atom_of_spike, minlength=self._history.problem.n_atoms)
         size = np.abs(self._history.optimum)
         self._n_fired = int(np.count_nonzero((counts > 0) | (size > 0.0)))
@@ -71,7 +68,7 @@ class HistoryPicture:
         self._row_of_atom[self.atoms] = np.arange(len(self.atoms))
 
     def _make_panels(self, top: float) -> None:
-        # Panels have fixed places: a layout that follows the texts would move from frame to frame.
+        # Panels have fixed places: a layout that depends on texts would move from frame to frame.
         signals = self.figure.add_gridspec(1, 2, left=0.015, right=0.4, bottom=0.56, top=top, wspace=0.06)
         gaps = self.figure.add_gridspec(1, 1, left=0.115, right=0.4, bottom=0.115, top=0.43)
         atoms = self.figure.add_gridspec(
@@ -163,7 +160,7 @@ class HistoryPicture:
         ax.legend(handles=[mark], loc="lower right", frameon=False, fontsize=SMALL, handletextpad=0.0)
 
     def draw(self, k: int) -> None:
-        """Draw the state at the k-th time."""
+        """Draw the state of the network at the k-th time."""
         history = self._history
         time, gaps = history.times[k], history.relative_gap
         self._coded.set_data(self._reconstructions[k].reshape(self._shape))

@@ -1,8 +1,8 @@
 """Bits and steps that suffice: a LASSO on digital neurons, against its exact solution. A minute.
 
 Three dictionaries have 256 or 128 atoms: random atoms, patches of photographs, and atoms that the two-phase
-network learned from such patches.  Networks in integers code held-out signals, and every code has its
-certified gap.  Curves are medians over the signals; a ring marks what suffices for 1 % of 1/2 ||signal||^2.
+network learned from such patches.  Networks in integers code held-out signals, and every code has a certified
+gap.  Curves are medians over the signals; a ring marks the value that suffices for 1 % of 1/2 ||signal||^2.
 `examples.learn_quantised` learns with few bits.
 
     python -m examples.bits [--output DIR] [--signals N] [--duration T] [--samples N] [--bits B [B ...]]
@@ -30,7 +30,7 @@ from solvers import LassoProblem, duality_gap, penalty_max, solve, solve_active_
 from solvers.methods import DigitalOneWindow, Stages
 
 SIDE, N_ATOMS, N_LEARNED, N_ACTIVE = 8, 256, 128, 6
-SHARE = 0.1  # penalty, in units of the signal's `penalty_max`
+SHARE = 0.1  # penalty of a signal, in units of its `penalty_max`
 PENALTY = 0.1  # penalty of the learned dictionary, for patches of norm one
 LEAST_CONTRAST = 0.1
 BITS = (3, 4, 5, 6, 7, 8, 10, 12)
@@ -40,11 +40,10 @@ STEP_REGISTERS = (16, 20, 24)
 DELAYS = (0, 1, 2, 4, 8)
 STEP = 1 / 8
 COLOURS = {"random": BLUE, "patches": ORANGE, "learned": GREEN}
-# The format that the axes vary; its weights and drives have enough bits not to limit the results.
+# Format that the sweeps vary; its weights and drives have enough bits not to limit the results.
 FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16))
 
-
-# Rules of chips, at the widths of Loihi: eight bits of weight, thirteen of drive, registers of 24.
+# Rules of chips with the widths of Loihi: 8 bits of a weight, 13 bits of a drive, registers of 24 bits.
 RULES = {
     "charge kept": DigitalFormat(),
     "reset to zero, currents wrap (Loihi)": DigitalFormat(reset="zero", current_overflow="wrap"),
@@ -69,7 +68,7 @@ LABELS = {
 
 @dataclass
 class Sweep:
-    """Figures along an axis, each of shape (n_values, n_signals)."""
+    """Figures of codes for all values of an axis, each of shape (n_values, n_signals)."""
 
     axis: str
     values: np.ndarray
@@ -79,7 +78,7 @@ class Sweep:
         return np.median(self.figures[figure], axis=1)
 
     def enough(self, figure: str = "relative_gap", within: float = 0.01) -> float | None:
-        """Return the longest step or delay or the fewest bits that suffice, or None."""
+        """Return the longest step or delay, or the fewest bits, that suffice; None if none does."""
         good = self.medians(figure) <= within
         if self.axis == "time_step":
             return float(self.values[good].max()) if good.any() else None
@@ -88,7 +87,7 @@ class Sweep:
         return self.values[order][n_good - 1].item() if n_good else None
 
     def draw(self, ax: Axes, figure: str = "relative_gap", **style: Any) -> None:
-        """Draw medians, with a ring at the value that suffices for 1 %."""
+        """Draw the medians of a figure, with a ring at the value that suffices for 1 %."""
         medians, knee = self.medians(figure), self.enough(figure)
         (line,) = ax.plot(self.values, medians, **{"marker": "o", "markersize": 4, **style})
         if knee is not None:
@@ -115,7 +114,7 @@ def sweep(
     exact_support = exact.codes != 0.0
     figures: dict[str, list[np.ndarray]] = {}
     for value in values:
-        with warnings.catch_warnings():  # gaps above the tolerance are a result here, not an accident
+        with warnings.catch_warnings():  # gaps above the tolerance are results here
             warnings.simplefilter("ignore", ConvergenceWarning)
             warnings.filterwarnings("ignore", "synaptic currents were beyond")
             time = Clock(value if axis == "time_step" else time_step, varied(form, axis, value))
@@ -136,7 +135,7 @@ def sweep(
 
 
 def varied(form: DigitalFormat, axis: str, value: Any) -> DigitalFormat:
-    """Return a format with a value of an axis; formats have no time step."""
+    """Return a format with another value of an axis; a time step is no part of a format."""
     if axis == "weight_bits":
         return replace(form, weights=replace(form.weights, bits=value))
     if axis == "register_bits":
@@ -145,7 +144,7 @@ def varied(form: DigitalFormat, axis: str, value: Any) -> DigitalFormat:
 
 
 class Sweeps(NamedTuple):
-    """Data of the panels, by the name of the dictionary; `steps` by the width of registers."""
+    """The sweeps of the panels, by the name of the dictionary; `steps` by the width of registers."""
 
     bits: dict[str, Sweep]
     refined: dict[str, Sweep]
@@ -155,7 +154,7 @@ class Sweeps(NamedTuple):
 
 
 def patches(n: int, *, seed: int) -> np.ndarray:
-    """Return patches of photographs without mean and of norm one, both signs in one channel."""
+    """Return patches of photographs, without mean and of norm one, in one channel."""
     images = photographs()
     return normalise(
         remove_mean(random_patches(images, SIDE, n, rng=seed, least_contrast=LEAST_CONTRAST))[0]
@@ -163,7 +162,7 @@ def patches(n: int, *, seed: int) -> np.ndarray:
 
 
 def problems(learned: np.ndarray, n_signals: int) -> dict[str, LassoProblem]:
-    """Return a problem for each dictionary."""
+    """Return the coding problem of each dictionary."""
     rng = np.random.default_rng(0)
     random = normalise(rng.standard_normal((N_ATOMS, SIDE**2)))[0]
     codes = np.zeros((n_signals, N_ATOMS))
@@ -171,10 +170,11 @@ def problems(learned: np.ndarray, n_signals: int) -> dict[str, LassoProblem]:
         signs = rng.choice([-1.0, 1.0], N_ACTIVE)
         code[rng.choice(N_ATOMS, N_ACTIVE, replace=False)] = signs * rng.uniform(0.5, 1.5, N_ACTIVE)
     chosen = patches(N_ATOMS + n_signals, seed=1)
+    tested = patch_signals(held_out(photographs())[1], SIDE, n_signals, seed=3, contrast=LEAST_CONTRAST)
     return {
         "random": scaled(random, codes @ random),
         "patches": scaled(chosen[:N_ATOMS], chosen[N_ATOMS:]),
-        "learned": LassoProblem(learned, test_patches(n_signals), PENALTY, positive=True),
+        "learned": LassoProblem(learned, tested, PENALTY, positive=True),
     }
 
 
@@ -183,12 +183,8 @@ def scaled(dictionary: np.ndarray, signals: np.ndarray) -> LassoProblem:
     return LassoProblem(dictionary, signals / (SHARE * penalty_max(dictionary, signals))[:, np.newaxis], 1.0)
 
 
-def test_patches(n: int) -> np.ndarray:
-    return patch_signals(held_out(photographs())[1], SIDE, n, seed=3, contrast=LEAST_CONTRAST)
-
-
 def learn(n_samples: int) -> np.ndarray:
-    """Return a dictionary learned from patches."""
+    """Return a dictionary that the two-phase network learns from patches."""
     images = held_out(photographs())[0]
     signals = patch_signals(images, SIDE, min(n_samples, 50_000), seed=2, contrast=LEAST_CONTRAST)
     start = random_dictionary(N_LEARNED, signals.shape[1], rng=0)
@@ -237,8 +233,8 @@ def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]
         for signal in range(problem.n_signals):
             network = kind.of(problem, signal)
             run = network.run(LCA_STEPS)
-            one = problem.subset(slice(signal, signal + 1))
-            gaps.append(duality_gap(one, run.v1[np.newaxis] * network.unit)[0] / one.energies[0])
+            single = problem.subset(slice(signal, signal + 1))
+            gaps.append(duality_gap(single, run.v1[np.newaxis] * network.unit)[0] / single.energies[0])
             messages.append(run.n_messages)
         name = f"Lava's {kind.__name__}, {LCA_STEPS} steps"
         rows.append((name, f"{np.median(gaps):.1e}", f"{np.median(messages):.0f}", "", ""))
@@ -290,12 +286,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def report(sweeps: Sweeps) -> None:
     rows, knees = [], []
     for name in sweeps.bits:
-        for label, one in ((name, sweeps.bits[name]), (f"{name}, stages", sweeps.refined[name])):
-            gap, excess, recall, precision, spikes, _ = (one.medians(figure) for figure in one.figures)
-            worst, lost = one.figures["relative_gap"].max(axis=1), one.figures["ran_away"].sum(axis=1)
+        for label, curves in ((name, sweeps.bits[name]), (f"{name}, stages", sweeps.refined[name])):
+            gap, excess, recall, precision, spikes, _ = (curves.medians(figure) for figure in curves.figures)
+            worst, lost = (curves.figures["relative_gap"].max(axis=1), curves.figures["ran_away"].sum(axis=1))
             rows += [
                 (
-                    label, str(one.values[k]), f"{gap[k]:.1e}", f"{worst[k]:.1e}", f"{excess[k]:.1e}",
+                    label, str(curves.values[k]), f"{gap[k]:.1e}", f"{worst[k]:.1e}", f"{excess[k]:.1e}",
                     f"{recall[k]:.2f}", f"{precision[k]:.2f}", f"{spikes[k]:.0f}", str(int(lost[k])),
                 )
                 for k in range(len(gap))
@@ -308,7 +304,7 @@ def report(sweeps: Sweeps) -> None:
     print("\nThis many bits for 1 %:")
     print(table(("dictionary", "1 %", "weights", "weights, stages", "potentials and currents"), knees))
     print("\nLongest step within 1 %, by the width of registers:")
-    print(table(("bits", "step"), [(str(bits), str(one.enough())) for bits, one in sweeps.steps.items()]))
+    print(table(("bits", "step"), [(str(bits), str(steps.enough())) for bits, steps in sweeps.steps.items()]))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """A photograph in convolutional sparse code, found by spikes and by FISTA: a quarter of a minute.
 
-Kernels of 8 x 8 pixels overlap at every fourth row and column of an image.  The code says how strong each
-kernel is at each place, and is never negative.  scikit-learn has learned the kernels from patches of other
+Kernels of 8 x 8 pixels overlap at every fourth row and column of an image.  The code has a non-negative
+coefficient of each kernel at each place.  The kernels are learned by scikit-learn from patches of other
 photographs.  Spikes and FISTA use the same convolutional dictionary, which is never built as a matrix, and
-both are certified at each accuracy; they are compared with the active-set method.
+both have certified codes at each accuracy.  The active-set method is run for comparison.
 
     python -m examples.convolutional_coding [--output DIR] [--side PIXELS] [--small]
 """
@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dictlearn import random_patches
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, ORANGE, PURPLE, figure, parser, save, signal_to_noise, table
-from examples._data import PHOTOGRAPHS, grey_photograph
+from examples._data import grey_photograph
 from solvers import (
     ConvolutionalDictionary,
     LassoProblem,
@@ -37,19 +37,19 @@ from solvers import (
 KERNEL_SIDE = 8
 STRIDE = 4
 N_KERNELS = 224
-# In units of images whose local contrast is about one: 52 x 52 pixels take about 440 coefficients.
+# Penalty for images with a local contrast of about one: 52 x 52 pixels take about 440 coefficients.
 PENALTY = 0.4
 CODED = "camera"
 LEARNED_FROM = ("china", "flower", "astronaut", "coffee", "rocket")
 # Certified gaps that the solvers reach, in units of 1/2 ||image||^2.
 TOLS = (1e-1, 3e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
 LEAST_GAP = 1e-16
-# Number of runs for each time that is measured; the shortest counts.
+# Number of runs of each solver; the shortest time counts.
 REPEATS = 3
 
 
 class Curve(NamedTuple):
-    """Progress of a solver to the optimum: the seconds, certified gap and steps for each tolerance."""
+    """The progress of a solver to the optimum: seconds, certified gap and steps for each tolerance."""
 
     seconds: np.ndarray
     # Certified gaps, in units of 1/2 ||image||^2.
@@ -60,8 +60,8 @@ class Curve(NamedTuple):
 def normalised(image: np.ndarray) -> np.ndarray:
     """Return an image without its local mean, at about the same contrast everywhere.
 
-    The mean is over a Gaussian of 4 pixels, the contrast over one of 8.  The divisor is the local contrast
-    plus 0.3 times the contrast of the whole image, so that flat regions are not amplified without limit.
+    The mean is over a Gaussian of 4 pixels, the contrast over a Gaussian of 8 pixels.  The divisor is the
+    local contrast plus 0.3 times the contrast of the image, so that flat regions are not amplified too much.
     """
     detail = image - gaussian_filter(image, KERNEL_SIDE / 2)
     contrast = np.sqrt(gaussian_filter(detail**2, KERNEL_SIDE))
@@ -70,7 +70,7 @@ def normalised(image: np.ndarray) -> np.ndarray:
 
 def learned_kernels(n_kernels: int = N_KERNELS, *, n_patches: int = 20_000) -> np.ndarray:
     """Return kernels of norm one, learned as atoms of patches, shape (n_kernels, 8, 8)."""
-    images = [normalised(grey_photograph(name)) for name in LEARNED_FROM if name in PHOTOGRAPHS]
+    images = [normalised(grey_photograph(name)) for name in LEARNED_FROM]
     patches = random_patches(images, KERNEL_SIDE, n_patches, rng=0)
     learner = MiniBatchDictionaryLearning(
         n_kernels,
@@ -82,7 +82,7 @@ def learned_kernels(n_kernels: int = N_KERNELS, *, n_patches: int = 20_000) -> n
         random_state=0,
     )
     with warnings.catch_warnings():
-        # While learning, the codes of a few patches are not exact.
+        # The codes of a few patches are not exact while the learner runs.
         warnings.simplefilter("ignore", ConvergenceWarning)
         learner.fit(patches)
     kernels = learner.components_ / np.linalg.norm(learner.components_, axis=1, keepdims=True)
@@ -99,7 +99,7 @@ def coding_problem(side: int, kernels: np.ndarray) -> LassoProblem:
 
 
 def fresh(problem: LassoProblem) -> LassoProblem:
-    """Return the problem without the results that solvers have cached in it."""
+    """Return a copy of the problem, without the results that solvers have cached."""
     return LassoProblem(problem.dictionary, problem.signals, problem.l1_weights, positive=problem.positive)
 
 
@@ -110,7 +110,7 @@ def follow(
     *,
     repeats: int = 1,
 ) -> tuple[Curve, SparseCodingResult]:
-    """Return the solver's work for each tolerance, from the image to certified codes, and the last result."""
+    """Return the work of a solver for each tolerance, from image to certified code, and the last result."""
     solve(fresh(problem), tol=1.0)
     seconds, gaps, n_steps = [], [], []
     for tol in tols:
@@ -149,7 +149,7 @@ def draw(problem: LassoProblem, codes: np.ndarray, curves: dict[str, Curve]) -> 
 
 
 def _draw_curves(ax, curves: dict[str, Curve], title: str) -> None:
-    """Draw certified gaps against the total time; a star marks a method with a single time."""
+    """Draw certified gaps against the total time, with a star for a method that has a single time."""
     for (name, curve), colour in zip(curves.items(), (BLUE, ORANGE, PURPLE), strict=True):
         style = {"linestyle": "", "marker": "*", "markersize": 13} if len(curve.gap) == 1 else {"marker": "o"}
         gap = np.maximum(curve.gap, LEAST_GAP)

@@ -1,9 +1,9 @@
 """Dale's law: coding neurons excite, interneurons inhibit, and the network still solves the LASSO.
 
 Coding neuron i excites interneuron m by D_im, interneuron m inhibits coding neuron i by D_im, and there are
-no other synapses.  The network never stops; in rounds, the last rate of each coding neuron is added to its
-drive, which is a proximal point method.  It is compared with the same network started from rest in each
-round, and with the network of Tang, Lin and Davies (2017), in which coding neurons inhibit each other.
+no other synapses.  The network never stops; after each round, the last rate of each coding neuron is added to
+its drive, which is a proximal point method.  This network is compared with the same network started from rest
+in each round, and with the network of Tang, Lin and Davies (2017), whose coding neurons inhibit each other.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import numpy as np
 
 from dictlearn import LearningSettings, learn_dictionary
 from examples._common import BLUE, GREY, ORANGE, at_least, figure, parser, save, table
-from examples._data import held_out, patch_signals, photographs
-from snn import NetworkState, Simulator, SpikingNetwork
+from examples._data import photographs, split_patches
+from snn import Simulator, SpikingNetwork
 from solvers import LassoProblem, certify, lasso_network
 
 PENALTY, THRESHOLD = 0.1, 0.3
-ROUND, GROWTH = 100.0, 1.03  # length of the first round, in time constants; growth factor of each next round
+ROUND, GROWTH = 100.0, 1.03  # length of the first round, in time constants, and growth factor of rounds
 GAP = 1e-3
 
 
 class Course(NamedTuple):
-    """Spikes so far, and the certified gap relative to half the squared norm of the signal, at some times."""
+    """Spikes so far, and the certified gap over half the squared norm of the signal, after each round."""
 
     spikes: np.ndarray
     gaps: np.ndarray
@@ -36,7 +36,7 @@ class Course(NamedTuple):
 
 
 def network_of(problem: LassoProblem) -> SpikingNetwork:
-    """Return the network of coding neurons, followed by one interneuron for each feature."""
+    """Return the network: coding neurons first, then one interneuron for each feature."""
     atoms = problem.dictionary
     n_atoms, n_features = atoms.shape
     weights = np.zeros((n_atoms + n_features,) * 2)
@@ -46,17 +46,13 @@ def network_of(problem: LassoProblem) -> SpikingNetwork:
 
 
 def run_dale(problem: LassoProblem, n_rounds: int, *, from_rest: bool = False) -> Course:
-    """Add the last rate of each coding neuron to its drive, round after round."""
+    """Run the network in rounds, and add the last rate of each coding neuron to its drive."""
     network, n_atoms = network_of(problem), problem.n_atoms
     simulator = Simulator(network)
     code, spikes, gaps = np.zeros(n_atoms), [], []
     for length in ROUND * GROWTH ** np.arange(n_rounds):
         if from_rest:
-            rest = NetworkState.at_rest(network.n_neurons)
-            simulator.membrane_potential, simulator.synaptic_current = (
-                rest.membrane_potential,
-                rest.synaptic_current,
-            )
+            simulator.membrane_potential = simulator.synaptic_current = np.zeros(network.n_neurons)
         drive = network.soma_bias.copy()
         drive[:n_atoms] += THRESHOLD * code
         simulator.soma_bias = drive
@@ -67,7 +63,7 @@ def run_dale(problem: LassoProblem, n_rounds: int, *, from_rest: bool = False) -
 
 
 def run_lateral(problem: LassoProblem, n_rounds: int) -> Course:
-    """Let coding neurons inhibit each other; read the rates of longer and longer runs."""
+    """Run the network of lateral inhibition for longer and longer times, and read the rates."""
     simulator = Simulator(lasso_network(problem))
     spikes, gaps = [], []
     for stop in ROUND / 4.0 * np.arange(1, n_rounds + 1):
@@ -89,11 +85,7 @@ def random_problem(n_features: int, n_atoms: int) -> LassoProblem:
 
 def photograph_problem(n_samples: int) -> LassoProblem:
     """Return the problem of a held-out patch; its atoms are learned from photographs in two channels."""
-    parts = held_out(photographs())
-    signals, tested = (
-        patch_signals(part, 8, n, seed=seed, contrast=0.1)
-        for seed, (part, n) in enumerate(zip(parts, (n_samples, 1), strict=True))
-    )
+    signals, tested = split_patches(photographs(), 8, n_samples, 1, contrast=0.1)
     learner = learn_dictionary(
         signals, 256, settings=LearningSettings(penalty=PENALTY), n_samples=n_samples, rng=0
     )

@@ -2,19 +2,20 @@
 
 The camera is our own model.  A pixel remembers a level, at first its brightness.  When its brightness differs
 from the level by the threshold c, the pixel sends an event and moves the level by c towards the brightness.
-So the levels, which can be computed from the events, are within c of the picture at every moment.  Brightness
-is linear in time between looks, and an event has the time at which the line crosses a level.  There is no
-noise, and brightness is the pixel value; real cameras take its logarithm.
+The levels, which can be computed from the events, are therefore within c of the picture at every moment.
+Brightness is linear in time between looks, and an event has the time at which the line crosses a level.  The
+model has no noise, and brightness is the pixel value; real cameras take its logarithm.
 
-The picture is cut into patches.  Each patch has a network of spiking neurons.  At its time, each event adds c
-times its pixel's entry of every atom to the drive of that network: the network never stops, and there are no
-frames.  The rates of a window code the mean of the levels in it, with the weights of the smooth window.  Each
-code is certified against that signal, independently of the network (`solvers.certificate`).
+The picture is cut into patches, and each patch has a network of spiking neurons.  At its time, each event
+adds c times its pixel's entry of every atom to the drive of the network, which never stops: there are no
+frames.  The rates of a window code the mean of the levels in the window, with the weights of the smooth
+window.  Each code is certified against this mean, independently of the network (`solvers.certificate`).
 
 There is no leak, so potentials of silent neurons sink without end, and a neuron that is needed later would be
-late.  Therefore potentials below zero are set to zero at the beginning of each window.  This is compared with
-the same network without this step, and from rest in each window; with a stream, which takes the events of a
-window at once and refines its codes to a tolerance; and with frames, the picture at the end of each window.
+late.  Therefore potentials below zero are set to zero at the beginning of each window.  Other ways are
+compared: the same network with potentials as they were, or from rest in each window; a stream, which takes
+the events of a window at once and refines its codes to a tolerance; and frames, the picture at the end of
+each window.
 
     python -m examples.event_camera [--output DIR] [--windows NUMBER] [--shift PIXELS] [--threshold LEVEL]
 """
@@ -38,42 +39,36 @@ from solvers import LassoProblem, SparseCodingStream, SpikingCodingResult, duali
 PATCH_SIDE = 8
 N_PIXELS = PATCH_SIDE * PATCH_SIDE
 N_ATOMS = 256
-PENALTY = 0.1  # in units of the signals, whose pixels run from 0 to 1
+PENALTY = 0.1  # penalty in units of the signals, whose pixels are from 0 to 1
 TOL = 1e-3  # certified gap of the stream, in units of 1/2 ||signal||^2
-SIDE = 48
+SIDE = 48  # side of the picture, in pixels
 CORNER = (150, 240)
 WINDOW = 32.0  # length of a window, in synaptic time constants
 LOOKS = 16  # number of looks at the picture in a window
-SCALE = 0.2  # the value of a code for one unit of spike rate
+SCALE = 0.2  # code of a neuron with one spike per time constant
 NO_CHANGE, LIFTED, FROM_REST = "as it was", "lifted", "from rest"
-MILLISECOND = 1.0  # milliseconds of a synaptic time constant, for the printed events per second
+MILLISECOND = 1.0  # length of a synaptic time constant in milliseconds, for the printed events per second
 
 
 class Events(NamedTuple):
     """Events of the camera."""
 
-    # In synaptic time constants, not decreasing.
+    # Times of the events in synaptic time constants, not decreasing.
     times: np.ndarray
     pixels: np.ndarray
-    # 1 if the pixel became brighter by the threshold, -1 if it became darker.
+    # 1 if a pixel became brighter by the threshold, -1 if it became darker.
     signs: np.ndarray
-    # Levels at the beginning, shape (n_pixels,).
+    # Levels of the pixels at the beginning, shape (n_pixels,).
     first: np.ndarray
 
 
 def record(brightness: np.ndarray, interval: float, threshold: float) -> Events:
-    """Return the events of pixels whose brightness is a line between looks.
-
-    Parameters
-    ----------
-    brightness : ndarray, shape (n_looks, n_pixels)
-        At looks `interval` apart.
-    """
+    """Return the events of pixels whose brightness, (n_looks, n_pixels), is linear between looks."""
     level = np.zeros(brightness.shape[1], dtype=int)
     first = brightness[0]
     times, pixels, signs = [], [], []
     for look, (before, after) in enumerate(pairwise(brightness)):
-        # Distance from the present level to the brightness, in thresholds.
+        # Distance from the level to the brightness, in thresholds.
         beyond = (after - first) / threshold - level
         n_events = np.trunc(beyond).astype(int)
         for pixel in np.flatnonzero(n_events):
@@ -97,7 +92,7 @@ def patches_of(picture: np.ndarray) -> np.ndarray:
 
 
 def sources_of(events: Events) -> tuple[np.ndarray, np.ndarray]:
-    """Return the patch and the source of each event; a pixel has two sources, for brighter and darker."""
+    """Return the patch and the source of each event; a pixel has a source for brighter and for darker."""
     numbers = np.arange(SIDE * SIDE, dtype=float).reshape(SIDE, SIDE)
     of_patch = extract_patches(numbers, PATCH_SIDE, stride=PATCH_SIDE).astype(int).reshape(-1, N_PIXELS)
     patch, place = np.empty((2, SIDE * SIDE), dtype=int)
@@ -113,21 +108,21 @@ def steps_of(threshold: float) -> np.ndarray:
 
 
 def bump_share(places: np.ndarray) -> np.ndarray:
-    """Return the share of the smooth window's weight after each place in it; places run from 0 to 1."""
+    """Return the share of the smooth window's weight after each place, from 0 to 1, in the window."""
     return 1.0 - places**3 * (10.0 - 15.0 * places + 6.0 * places * places)
 
 
 class Window(NamedTuple):
-    """The work of one window and the quality of its codes, with an entry for each patch."""
+    """Spikes, certified gaps and codes of one window, with an entry for each patch."""
 
     spikes: np.ndarray
-    # Certified: duality gap / (1/2 ||patch||^2), of the signal that the events describe.
+    # Duality gap over 1/2 ||patch||^2, for the signal that the events describe.
     gap: np.ndarray
     codes: np.ndarray
 
 
 def relative(gap: np.ndarray, signals: np.ndarray) -> np.ndarray:
-    """Return gaps in units of 1/2 ||signal||^2, and zero for signals that are zero."""
+    """Return gaps in units of 1/2 ||signal||^2; the gap of a zero signal is zero."""
     energy = 0.5 * (signals * signals).sum(axis=1)
     return np.divide(gap, energy, out=np.zeros_like(gap), where=energy > 0.0)
 
@@ -135,8 +130,8 @@ def relative(gap: np.ndarray, signals: np.ndarray) -> np.ndarray:
 def run_live(events: Events, n_windows: int, threshold: float, *, start: str = LIFTED) -> list[Window]:
     """Return the windows of networks that follow every event at its time.
 
-    `start` says what is done to a network at the beginning of a window.  NO_CHANGE does nothing, LIFTED sets
-    negative potentials to zero, and FROM_REST sets all potentials and currents to zero.
+    At the beginning of a window, `start` may change the state of a network.  NO_CHANGE does nothing, LIFTED
+    sets negative potentials to zero, and FROM_REST sets all potentials and currents to zero.
     """
     dictionary = overcomplete_dct(PATCH_SIDE, N_ATOMS)
     patch, source = sources_of(events)
@@ -153,7 +148,7 @@ def run_live(events: Events, n_windows: int, threshold: float, *, start: str = L
         begin, end = k * WINDOW, (k + 1) * WINDOW
         first, last = np.searchsorted(events.times, [begin, end])
         rates, spikes = [], []
-        meant = signals.copy()
+        means = signals.copy()
         for number, simulator in enumerate(simulators):
             chosen = first + np.flatnonzero(patch[first:last] == number)
             times, sources = events.times[chosen], source[chosen]
@@ -167,12 +162,12 @@ def run_live(events: Events, n_windows: int, threshold: float, *, start: str = L
             rates.append(result.smooth_rate)
             spikes.append(result.n_spikes)
             shares = np.bincount(sources, bump_share((times - begin) / WINDOW), 2 * N_PIXELS)
-            meant[number] += shares @ steps
+            means[number] += shares @ steps
             signals[number] += train.counts() @ steps
         plus, minus = np.split(np.array(rates) * SCALE, 2, axis=1)
-        of_window = LassoProblem(dictionary, meant, PENALTY)
+        of_window = LassoProblem(dictionary, means, PENALTY)
         codes = plus - minus
-        gap = relative(duality_gap(of_window, codes), meant)
+        gap = relative(duality_gap(of_window, codes), means)
         windows.append(Window(np.array(spikes), gap, codes))
     return windows
 
@@ -183,16 +178,16 @@ def run_stream(events: Events, n_windows: int, threshold: float) -> list[Window]
     signals, steps = patches_of(events.first), steps_of(threshold)
     n_patches = len(signals)
     patch, source = sources_of(events)
-    # There is one source for each pixel and sign of the picture, ordered by patches.
+    # Each pixel and sign of the picture has a source; sources are ordered by patches.
     all_steps = csr_array(block_diag([steps] * n_patches, format="csr"))
     stream.code(signals, tol=TOL)
     windows = []
     for k in range(n_windows):
         begin, end = k * WINDOW, (k + 1) * WINDOW
-        own = slice(*np.searchsorted(events.times, [begin, end]))
+        in_window = slice(*np.searchsorted(events.times, [begin, end]))
         train = SpikeTrain(
-            times=events.times[own],
-            neurons=patch[own] * 2 * N_PIXELS + source[own],
+            times=events.times[in_window],
+            neurons=patch[in_window] * 2 * N_PIXELS + source[in_window],
             n_neurons=all_steps.shape[0],
             start=begin,
             stop=end,
@@ -203,7 +198,7 @@ def run_stream(events: Events, n_windows: int, threshold: float) -> list[Window]
 
 
 def run_frames(frames: np.ndarray, *, restart: bool) -> list[Window]:
-    """Return the windows of codes of the picture at each window's end, by a stream or each from nothing."""
+    """Return windows with codes of the picture at the end of each window, by a stream or from nothing."""
     stream = SparseCodingStream(overcomplete_dct(PATCH_SIDE, N_ATOMS), PENALTY)
     windows = []
     for frame in frames:
@@ -218,11 +213,11 @@ def window_of(result: SpikingCodingResult) -> Window:
 
 
 def errors(windows: Sequence[Window], pictures: np.ndarray) -> np.ndarray:
-    """Return the error of the patches that codes reconstruct, relative to the patches of the pictures."""
+    """Return the relative error of the patches that codes reconstruct, for each picture."""
     dictionary = overcomplete_dct(PATCH_SIDE, N_ATOMS)
     truth = np.array([patches_of(picture) for picture in pictures])
-    said = np.array([window.codes @ dictionary for window in windows])
-    return np.linalg.norm(said - truth, axis=(1, 2)) / np.linalg.norm(truth, axis=(1, 2))
+    reconstructed = np.array([window.codes @ dictionary for window in windows])
+    return np.linalg.norm(reconstructed - truth, axis=(1, 2)) / np.linalg.norm(truth, axis=(1, 2))
 
 
 COLOURS = (RED, PURPLE, ORANGE, BLUE, GREEN, GREY)

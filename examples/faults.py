@@ -1,7 +1,7 @@
-"""Faults of a chip, and what stages repair: dead synapses, flipped bits, silent neurons. A few seconds.
+"""Faults of a chip that stages repair: dead synapses, flipped bits, silent neurons. A few seconds.
 
-256 random atoms in 64 dimensions, signals of 6 atoms, weights of 8 bits.  Every code has its certified gap
-for the dictionary without faults.
+The problem has 256 random atoms in 64 dimensions, signals of 6 atoms, and weights of 8 bits.  Every code has
+a certified gap for the dictionary without faults.
 
     python -m examples.faults [--output DIR] [--signals N] [--duration T]
 """
@@ -24,7 +24,7 @@ KINDS = ("dead_synapses", "flipped_bits", "silent_neurons")
 
 
 def random_problem(n_signals: int) -> LassoProblem:
-    """Return signals that are sums of a few random atoms."""
+    """Return the problem of coding sums of a few random atoms."""
     rng = np.random.default_rng(0)
     atoms = rng.standard_normal((N_ATOMS, N_FEATURES))
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
@@ -37,14 +37,14 @@ def measure(problem: LassoProblem, network: DigitalNetwork, duration: float) -> 
     """Return the median gap of one run and of stages, and the share of signals that stages certify."""
     clock = Clock(STEP, network)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what misses TOL is drawn
+        warnings.simplefilter("ignore")  # codes that miss TOL are drawn
         once = solve(problem, DigitalOneWindow(time=clock, max_duration=duration), tol=TOL)
         stages = solve(problem, Stages(time=clock, max_duration=duration), tol=TOL)
     return np.median(once.relative_gap), np.median(stages.relative_gap), stages.reached.mean()
 
 
 def main() -> None:
-    """Measure, print a table, and draw."""
+    """Measure gaps for all faults, print a table, and draw the gaps."""
     options = parser(__doc__)
     options.add_argument("--signals", type=at_least(1), default=20)
     options.add_argument("--duration", type=at_least(10, kind=float), default=500.0)
@@ -63,8 +63,8 @@ def main() -> None:
         panel.axhline(TOL, color="0.6", lw=0.8, ls="--")
         panel.set(title=name, xlabel="share that is faulty")
         rows += [
-            [name, f"{share:g}", f"{one:.1e}", f"{staged:.1e}", f"{reached:.0%}"]
-            for share, (one, staged, reached) in zip(SHARES, gaps, strict=True)
+            [name, f"{share:g}", f"{single:.1e}", f"{staged:.1e}", f"{reached:.0%}"]
+            for share, (single, staged, reached) in zip(SHARES, gaps, strict=True)
         ]
     panels[0].set_ylabel("certified gap / (½‖signal‖²)")
     panels[0].legend(fontsize="small")

@@ -24,11 +24,11 @@ READOUTS = ("rate", "current")
 LAYERS = ("F, B", "H")
 DURATIONS = (2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0)
 KAPPA = 0.7
-SETTLING = 2000.0  # duration of each phase of the run that the code is read from, in time constants
+SETTLING = 2000.0  # duration of the phases that give the true code, in time constants
 PATCH_SIZE = 8
 N_ATOMS = 64
-PENALTY = 0.1  # in units of the patches, which have norm 1
-LEAST_CONTRAST = 0.4  # least norm of a patch without its mean, which leaves out the sky
+PENALTY = 0.1  # penalty in units of the patches, which have norm 1
+LEAST_CONTRAST = 0.4  # least norm of a patch without its mean: patches of sky are left out
 SEED = 0
 
 
@@ -43,18 +43,18 @@ def patches() -> tuple[np.ndarray, np.ndarray]:
 
 
 class Check(NamedTuple):
-    """Cosines and relative errors of updates; layers are "F, B" and "H"."""
+    """Cosines (first) and relative errors of updates, for the layers "F, B" and "H"."""
 
-    # For single signals, shape (2, n_readouts, n_layers, n_durations, n_signals).
+    # Updates by single signals, shape (2, n_readouts, n_layers, n_durations, n_signals).
     alone: np.ndarray
-    # For all signals, shape (2, n_readouts, n_layers, n_durations).
+    # Updates by all signals, shape (2, n_readouts, n_layers, n_durations).
     together: np.ndarray
 
 
 def check_gradients(network: TwoPhaseNetwork, signals: np.ndarray, penalty: float) -> Check:
-    """Compare updates with gradients at the code of very long phases.
+    """Compare updates with the gradients at the codes that very long phases give.
 
-    The gradients are ``(B a - x) a^T`` and ``(H - F B) a a^T``; a single signal's gradients have rank one.
+    The gradients are ``(B a - x) a^T`` and ``(H - F B) a a^T``; for a single signal they have rank one.
     """
     options: dict[str, Any] = {"penalty": penalty, "kappa": KAPPA, "initial_potential": 0.5}
     _, long = network.run(signals, duration=SETTLING, **options)
@@ -100,7 +100,7 @@ def compared(product: Any, size: Any, true_size: Any) -> tuple[Any, Any]:
 
 
 def draw_check(check: Check, axes: np.ndarray) -> None:
-    """Draw errors above and cosines below; F and B, which have equal updates, are on the left."""
+    """Draw errors in the upper row, cosines in the lower row; F and B have equal updates, on the left."""
     for m, (row, measure) in enumerate(zip(axes[::-1], ("cosine", "relative error"), strict=True)):
         for layer, ax in enumerate(row):
             for r, (readout, colour) in enumerate(zip(READOUTS, (ORANGE, BLUE), strict=True)):

@@ -2,11 +2,11 @@
 
 Patches of photographs are coded with atoms that a two-phase network has learned, by neurons on a clock that
 leak, are refractory, differ from each other, are noisy or lose spikes, or whose synapses have different
-delays.  Patches are in two channels, so that all weights inhibit.  Codes are plain rates of one run, rates in
-stages (`solve_spiking`), and stages of neurons in integers (`solve_digital`).  The fourth line has the same
-patches in one channel, in stages, with signed atoms and codes: two neurons for each atom, which excite each
-other.  Curves are medians over patches and seeds.  A ring marks the knee, up to which all medians are good:
-for rates at most twice the gap of perfect neurons, for stages at most `tol`.
+delays.  Patches are in two channels, so that all weights inhibit.  Three curves have codes from the rates of
+one run, from stages (`solve_spiking`), and from stages of neurons in integers (`solve_digital`).  The fourth
+has the same patches in one channel, in stages, with signed atoms and codes: two neurons for each atom excite
+each other.  Curves are medians over patches and seeds.  A ring marks the knee, up to which all medians are
+good: for rates at most twice the gap of perfect neurons, for stages at most `tol`.
 
     python -m examples.imperfect_neurons [--output DIR] [--signals N] [--seeds N] [--duration T] [--samples N]
 """
@@ -31,24 +31,23 @@ from snn.digital import DigitalFormat, FixedPoint
 from solvers import LassoProblem, duality_gap, lasso_network, penalty_max, solve_digital, solve_spiking
 
 STEP = 1 / 4
-SHARE = 0.1  # penalty, in units of the patch's `penalty_max`
+SHARE = 0.1  # penalty of a patch, in units of its `penalty_max`
 TOL = 1e-6
 DIGITAL_TOL = 1e-4
 RATE_TIME = 1_000.0
 FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16), decay_bits=14)
 RATES, STAGES, INTEGERS, PAIRS = "rates of one run", "stages", "stages, in integers", "stages, sign pairs"
 COLOURS = {RATES: ORANGE, STAGES: BLUE, INTEGERS: GREEN, PAIRS: RED}
-TWICE = 2.0
 # Spikes per time constant of the neuron with the largest drive, if no other neuron fired.
 RATE_PER_DRIVE = 0.5
 
 
 class Kind(NamedTuple):
-    """One imperfection."""
+    """One kind of imperfection."""
 
     label: str
     sizes: tuple[float, ...]
-    # Returns the imperfections for a size, a seed and a number of neurons.
+    # Function that returns imperfections from a size, a seed and a number of neurons.
     of: Callable[[float, int, int], Imperfections]
 
 
@@ -62,7 +61,7 @@ def one(name: str) -> Callable[[float, int, int], Imperfections]:
 
 
 def synaptic_delays(size: float, seed: int, n_neurons: int) -> Imperfections:
-    """Return a delay for each synapse, between zero and twice the mean."""
+    """Return imperfections with a random delay for each synapse, from zero to twice the mean."""
     delays = np.random.default_rng(seed).uniform(0.0, 2.0 * size, (n_neurons, n_neurons))
     return Imperfections(delays=delays, seed=seed)
 
@@ -79,24 +78,24 @@ KINDS = {
 
 
 class Measured(NamedTuple):
-    """Results of one read-out at one size, with an entry for each patch and seed."""
+    """Results of one read-out at one size of an imperfection, with an entry for each patch and seed."""
 
-    # Certified, in units of 1/2 ||signal||^2.
+    # Certified gap, in units of 1/2 ||signal||^2.
     gap: np.ndarray
     spikes: np.ndarray
 
 
 class Problems(NamedTuple):
-    """The problems of the same patches in two forms."""
+    """The coding problems of the same patches in two forms."""
 
-    # In two channels, with codes that are not negative.
+    # Problem of two channels, with non-negative codes.
     inhibition: LassoProblem
-    # In one channel, with signed codes.
+    # Problem of one channel, with signed codes.
     pairs: LassoProblem
 
 
 def patch_problems(n_signals: int, n_samples: int) -> Problems:
-    """Return problems of patches; the penalty is SHARE times the largest penalty of each patch."""
+    """Return the problems of patches; a penalty is SHARE times the largest penalty of its patch."""
     samples = patch_signals(photographs(), SIDE, n_samples, seed=0, contrast=LEAST_CONTRAST)
     learner = learn_dictionary(samples, N_ATOMS, penalty=0.1, n_samples=n_samples, rng=0, n_jobs=1)
     signals = patch_signals(photographs(), SIDE, n_signals, seed=3, contrast=LEAST_CONTRAST)
@@ -112,7 +111,7 @@ def scaled(atoms: np.ndarray, signals: np.ndarray, *, positive: bool) -> LassoPr
 
 
 def rates(problem: LassoProblem, imperfections: Imperfections, duration: float) -> Measured:
-    """Return the results of rates in one run of each network from rest, for non-negative codes."""
+    """Return the results of spike rates in one run from rest, for non-negative codes."""
     codes, spikes = np.zeros((problem.n_signals, problem.n_atoms)), np.zeros(problem.n_signals)
     for signal in range(problem.n_signals):
         scale = float(lasso_network(problem, signal).soma_bias.max()) / RATE_PER_DRIVE
@@ -126,7 +125,7 @@ def rates(problem: LassoProblem, imperfections: Imperfections, duration: float) 
 
 
 def measure(problems: Problems, kind: Kind, size: float, seed: int, duration: float) -> dict[str, Measured]:
-    """Return the results of all read-outs of one chip."""
+    """Return the results of all read-outs for one chip."""
     n_atoms = problems.inhibition.n_atoms
     chip, of_pairs = kind.of(size, seed, n_atoms), kind.of(size, seed, 2 * n_atoms)
     common: dict[str, Any] = {"max_duration": duration}
@@ -149,25 +148,25 @@ class Curve(NamedTuple):
     """Results of one read-out against the size of one imperfection; the first size is 0."""
 
     sizes: np.ndarray
-    # Medians.
+    # Medians over patches and seeds.
     gap: np.ndarray
     quartiles: np.ndarray
     spikes: np.ndarray
 
     def knee(self, limit: float) -> int:
-        """Return the index of the largest size up to which no median is above `limit`."""
+        """Return the index of the largest size up to which no median gap is above `limit`."""
         return int(np.argmax(np.append(self.gap > limit, True))) - 1
 
 
 def curves_of(kind: Kind, problems: Problems, n_seeds: int, duration: float) -> dict[str, Curve]:
     """Return the curves of one imperfection."""
-    found: dict[str, list[Measured]] = {name: [] for name in COLOURS}
+    results: dict[str, list[Measured]] = {name: [] for name in COLOURS}
     sizes = (0.0, *kind.sizes)
     for size in sizes:
         runs = [measure(problems, kind, size, seed, duration) for seed in range(n_seeds)]
-        for name in found:
+        for name in results:
             gap, spikes = zip(*(run[name] for run in runs), strict=True)
-            found[name].append(Measured(np.concatenate(gap), np.concatenate(spikes)))
+            results[name].append(Measured(np.concatenate(gap), np.concatenate(spikes)))
     return {
         name: Curve(
             np.array(sizes),
@@ -175,13 +174,13 @@ def curves_of(kind: Kind, problems: Problems, n_seeds: int, duration: float) -> 
             np.array([np.quantile(of_size.gap, [0.25, 0.75]) for of_size in measured]).T,
             np.array([np.median(of_size.spikes) for of_size in measured]),
         )
-        for name, measured in found.items()
+        for name, measured in results.items()
     }
 
 
 def limit_of(name: str, curve: Curve) -> float:
     """Return the largest gap that the knee of a read-out allows."""
-    return {RATES: TWICE * float(curve.gap[0]), INTEGERS: DIGITAL_TOL}.get(name, TOL)
+    return {RATES: 2.0 * float(curve.gap[0]), INTEGERS: DIGITAL_TOL}.get(name, TOL)
 
 
 def draw_panel(ax: Axes, kind: Kind, curves: Mapping[str, Curve]) -> None:
@@ -217,7 +216,7 @@ def draw(every: Mapping[str, Mapping[str, Curve]]) -> Figure:
 
 
 def report(every: Mapping[str, Mapping[str, Curve]]) -> None:
-    """Print the knees, and the cost of an imperfection of this size."""
+    """Print the knees, and the cost of an imperfection at its knee."""
     rows = []
     for name, curves in every.items():
         cells = [name]

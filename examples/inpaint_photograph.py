@@ -1,10 +1,10 @@
 """A photograph with missing pixels, filled in by sparse codes with masks: ten seconds.
 
-Half the pixels are missing, or lines of letters and scratches.  Every overlapping 8 x 8 patch is coded in
-cosine waves from its known pixels: one call codes all patches, each with its own mask.  The codes predict the
-missing pixels, and overlapping patches are averaged.  The penalty of a wave is proportional to its frequency,
-as natural images have less energy at high frequencies.  The result is compared with the mean of known pixels,
-and with scikit-image's biharmonic equation, which fills gaps as smoothly as possible.
+One picture lacks half of the pixels, another lines of letters and scratches.  Every overlapping 8 x 8 patch
+is coded in cosine waves from its known pixels: one call codes all patches, each with its own mask.  The codes
+predict missing pixels, and overlapping patches are averaged.  The penalty of a wave is proportional to its
+frequency, as natural images have less energy at high frequencies.  The result is compared with the mean of
+known pixels, and with scikit-image's biharmonic equation, which fills gaps as smoothly as possible.
 
     python -m examples.inpaint_photograph --output out
 """
@@ -21,7 +21,7 @@ from solvers import LassoProblem, SparseCodingResult, solve_active_set
 
 SIDE = 8
 N_WAVES = 12
-# Penalty of a wave with half a period in a patch; the constant wave has LEAST_FREQUENCY times this penalty.
+# Penalty of a wave with half a period in a patch, and the constant wave's share of this penalty.
 PENALTY = 0.002
 LEAST_FREQUENCY = 0.3
 GAP = 1e-4
@@ -29,12 +29,12 @@ PICTURE = "camera"
 TEXT = "missing pixels are not zero; they are not known. "
 
 
-def half_missing(shape: tuple[int, int], *, seed: int = 0) -> np.ndarray:
+def half_missing(shape: tuple[int, int]) -> np.ndarray:
     """Return a mask of known pixels, with half of the pixels missing at random."""
-    return np.random.default_rng(seed).random(shape) >= 0.5
+    return np.random.default_rng(0).random(shape) >= 0.5
 
 
-def written_over(shape: tuple[int, int], *, seed: int = 0) -> np.ndarray:
+def written_over(shape: tuple[int, int]) -> np.ndarray:
     """Return a mask of known pixels, with lines of text and a few scratches missing."""
     height, width = shape
     page = Image.new("L", (width, height), 255)
@@ -43,7 +43,7 @@ def written_over(shape: tuple[int, int], *, seed: int = 0) -> np.ndarray:
     line = TEXT * (1 + width // (5 * len(TEXT)))
     for row, top in enumerate(range(6, height, 26)):
         draw.text((-37 * (row % 4), top), line, fill=0, font=font)
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     for _ in range(6):
         ends = rng.uniform(0.0, 1.0, (2, 2)) * (width, height)
         draw.line([tuple(end) for end in ends], fill=0, width=2)
@@ -51,9 +51,9 @@ def written_over(shape: tuple[int, int], *, seed: int = 0) -> np.ndarray:
 
 
 def patch_problem(image: np.ndarray, known: np.ndarray, stride: int) -> tuple[LassoProblem, np.ndarray]:
-    """Return the problem of all patches, each less the mean of its known pixels, and these means.
+    """Return the problem of all patches, without the means of their known pixels, and these means.
 
-    The constant wave corrects the difference between this mean and the mean of the whole patch.
+    The constant wave codes the difference between the mean of known pixels and the mean of all pixels.
     """
     masks = extract_patches(known.astype(float), SIDE, stride=stride) > 0.0
     patches = extract_patches(np.where(known, image, 0.0), SIDE, stride=stride)

@@ -19,18 +19,19 @@ from snn.digital.format import FixedPoint, exponent_for, mantissas_of
 from solvers import LassoProblem
 
 MESSAGE_BITS, WEIGHT_BITS, DECAY_BITS = 24, 8, 24
-# Bounds that keep shifted sums of weights times messages, and potentials times decay factors, below 2^62.
+# Exponents of weights, and largest potential: sums of weights times messages, and potentials times decay
+# factors, are then below 2^62.
 EXPONENTS = range(-24, 9)
 LARGEST_POTENTIAL = 2**36
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LCARun:
-    """The end of a run.
+    """The state of a network at the end of a run.
 
-    `v1` is the message of the last step, which is the code.  `voltage` has the potentials, and `residual` the
-    last message of the residual layer, or None.  `n_messages` counts the entries of messages that are not
-    zero, `n_saturated` the entries beyond 24 bits.
+    `v1` is the message of the last step, which is the code.  `voltage` has the potentials, and `residual` has
+    the last message of the residual layer, or None.  `n_messages` counts nonzero entries of messages,
+    `n_saturated` counts entries beyond 24 bits.
     """
 
     v1: np.ndarray
@@ -43,14 +44,14 @@ class LCARun:
 class _Layers:
     """A network, and the operations on its numbers that differ between floats and integers."""
 
-    # The integer to which `of` scales the largest input.
+    # Integer to which `of` scales the largest input.
     largest: ClassVar[int]
 
     def __init__(self, arithmetic: str, threshold: float, tau: float, tau_exp: int) -> None:
         self.is_fixed = arithmetic == "fixed"
         self.dtype = np.int64 if self.is_fixed else np.float64
         decay = math.ldexp(tau, tau_exp)
-        # In integer arithmetic tau is an integer too, in units of 2^-DECAY_BITS.
+        # In integer arithmetic tau is an integer in units of 2^-DECAY_BITS.
         self.tau: Any = int(math.ldexp(decay, DECAY_BITS)) if self.is_fixed else decay
         if not 0.0 < decay < 1.0 or self.tau == 0:
             raise ValueError(
@@ -65,30 +66,23 @@ class _Layers:
 
     @classmethod
     def of(
-        cls,
-        problem: LassoProblem,
-        signal: int = 0,
-        *,
-        tau: float = 0.1,
-        unit: float | None = None,
-        arithmetic: str = "fixed",
+        cls, problem: LassoProblem, signal: int = 0, *, tau: float = 0.1, arithmetic: str = "fixed"
     ) -> Self:
         """Return the network for one signal of a problem with one penalty and atoms of norm one.
 
-        `unit` is the value that the number 1 stands for: multiply `v1` by it.  It is 1 in floats; in integers
-        the largest correlation becomes 2^20, or with two layers the largest entry of the signal 2^14.
+        The code is `v1` times the attribute `unit`, which is 1 in floats.  In integers, `unit` brings the
+        largest correlation to 2^20 or, with two layers, the largest entry of the signal to 2^14.
         """
         penalties = problem.l1_weights
         if problem.penalty.is_positive or problem.feature_weights is not None or np.ptp(penalties) != 0.0:
             raise ValueError("problem must have codes of any sign, one l1 penalty, no mask and no weights")
         if np.abs(problem.atoms.squared_norms - 1.0).max() > 1e-9:
-            raise ValueError("problem must have atoms of norm one: so has the soft threshold of LCA")
+            raise ValueError("problem must have atoms of norm one, as the soft threshold of LCA; got others")
         matrix, values, gain = cls._numbers(problem, signal, tau)
-        if unit is None:
-            unit = float(np.abs(values).max()) / cls.largest if arithmetic == "fixed" else 1.0
+        unit = float(np.abs(values).max()) / cls.largest if arithmetic == "fixed" else 1.0
         exponent, threshold = 0, float(penalties[0]) / unit
         if arithmetic == "fixed":
-            # The smallest exponent at which no mantissa saturates.
+            # Choose the smallest exponent at which no mantissa saturates.
             exponent = exponent_for(_mantissas(None), matrix)
             matrix, threshold = np.ldexp(matrix, -exponent), round(threshold)
         # A mantissa of tau between 1/2 and 1 keeps the bits of tau times the weights.
@@ -133,13 +127,13 @@ class _Layers:
             )
 
     def received(self, connection: tuple[np.ndarray, int], message: np.ndarray) -> np.ndarray:
-        """Return the weighted sum of a message, shifted by the exponent; the shift rounds downwards."""
+        """Return the weighted sum of a message, shifted by the exponent of the weights and rounded down."""
         weights, exponent = connection
         total: np.ndarray = weights @ message
         return total << exponent if exponent > 0 else total >> -exponent if exponent < 0 else total
 
     def shrunk(self, potential: np.ndarray) -> np.ndarray:
-        """Return the soft threshold, as a message."""
+        """Return the soft threshold of a potential as a message."""
         return self.sent(np.maximum(np.abs(potential) - self._threshold, 0) * np.sign(potential))
 
     def sent(self, message: Any) -> np.ndarray:
@@ -156,7 +150,7 @@ class _Layers:
         return (values * share) >> DECAY_BITS if self.is_fixed else values * share
 
     def leaked(self, potential: np.ndarray) -> np.ndarray:
-        """Return (1 - tau) v."""
+        """Return the potential v after the leak, (1 - tau) v."""
         return self.part(potential, (2**DECAY_BITS if self.is_fixed else 1.0) - self.tau)
 
     def ended(self, activation: np.ndarray, potential: np.ndarray, residual: np.ndarray | None) -> LCARun:
@@ -202,7 +196,7 @@ class LCA1Layer(_Layers):
         """Return W, the correlations, and the factor of the correlations in the bias."""
         return (np.eye(problem.n_atoms) - problem.gram) * tau, problem.correlations[signal], tau
 
-    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
+    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses both
     def run(self, n_steps: int) -> LCARun:
         """Run `n_steps` more steps."""
         for _ in range(n_steps):
@@ -258,7 +252,7 @@ class LCA2Layer(_Layers):
         """Return D, the signal, and the factor of the signal in the input."""
         return np.asarray(problem.dictionary), problem.signals[signal], 1.0
 
-    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses it
+    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses both
     def run(self, n_steps: int) -> LCARun:
         """Run `n_steps` more steps."""
         for _ in range(n_steps):

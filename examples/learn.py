@@ -7,7 +7,7 @@
 The network takes seconds to minutes, the other learners take hours in all.  All learners get the same start
 and samples in the same order; atoms are evaluated with exact codes of held-out signals.  Lena, the scenes of
 Olshausen and Field, and all of MNIST are not available offline: the data are photographs and digits in Python
-packages.  Each result of a seed is saved when it is ready, and the same command does not learn it again.
+packages.  The program saves each result when it is ready, and a second call learns only what is missing.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from dictlearn import (
 from dictlearn.pictures import plot_atoms
 from examples._baselines import LearningCurve, learn_by_gradient_descent, learn_with_scikit_learn
 from examples._common import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, at_least, figure, parser, save, table
-from examples._data import handwritten_digits, held_out, patch_signals, photographs, random_network
+from examples._data import handwritten_digits, held_out, photographs, random_network, split_patches
 from snn import Clock, NetworkState, SpikeTrain, simulate
 from snn.pictures import TIME_LABEL
 
-# Number of training patches: they are drawn once, and used again if more samples are requested.
+# Number of training patches, which are drawn once and used again if a run has more samples.
 N_PATCHES = 100_000
+# Numbers of samples at which the objective is evaluated.
 MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
 LEARNERS = ("random-start", "gradient", "scikit-learn", "spams")
 DESCENT = "gradient descent, step "
@@ -56,7 +57,7 @@ FIGURES = ("consistency", "symmetry", "least_norm", "median_norm", "largest_norm
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """Non-negative signals to learn from and to evaluate on, and how to draw atoms."""
+    """A task of the paper: non-negative signals to learn from and to evaluate on, and the shape of atoms."""
 
     name: str
     title: str
@@ -68,10 +69,10 @@ class Task:
 
 
 def task(name: str, n_signals: int = N_PATCHES, n_held_out: int = 10_000) -> Task:
-    """Return a task; patches are without mean and of unit norm, in + and - channels."""
+    """Return a task; its patches have no mean and unit norm, and are in + and - channels."""
     if name == "digits":
         signals, others = held_out(handwritten_digits())
-        # The penalty is a ninth of the norm of a digit, about as in the other tasks.
+        # The penalty is a ninth of the norm of a digit, nearly the same share as in the other tasks.
         return Task(
             name=name, title="handwritten digits", signals=signals, held_out=others, side=28, n_atoms=512,
             penalty=1.0,
@@ -81,15 +82,12 @@ def task(name: str, n_signals: int = N_PATCHES, n_held_out: int = 10_000) -> Tas
     else:
         images = [whiten(image) for image in photographs()]
         title, side, contrast, n_atoms = "16 x 16 patches of whitened photographs", 16, 4.0, 1024
-    signals, others = (
-        patch_signals(part, side, n, seed=seed, contrast=contrast)
-        for seed, (part, n) in enumerate(zip(held_out(images), (n_signals, n_held_out), strict=True))
-    )
+    signals, others = split_patches(images, side, n_signals, n_held_out, contrast=contrast)
     return Task(name=name, title=title, signals=signals, held_out=others, side=side, n_atoms=n_atoms)
 
 
 class SeedRun:
-    """All learners from one seed: their curves, and the files that store them."""
+    """The results of all learners for one seed: curves, and the files that store the curves."""
 
     def __init__(self, task: Task, arguments: Namespace, seed: int) -> None:
         self.task, self.arguments, self.seed = task, arguments, seed
@@ -114,7 +112,7 @@ class SeedRun:
         self.curves = self._read()
 
     def learn(self) -> None:
-        """Learn with every method that has no curve yet, and write each when it is done."""
+        """Learn with every method that has no curve yet, and write each curve when it is ready."""
         for name, network in self.beginnings.items():
             if name not in self.curves:
                 self._keep(name, self._by_spikes(name, network))
@@ -133,7 +131,7 @@ class SeedRun:
         return self._file("_random.npz" if name == RANDOM_START else "_consistent.npz")
 
     def best_descent(self) -> str | None:
-        """Return the name of the best gradient descent, if there was any."""
+        """Return the name of the best gradient descent, or None if no descent was run."""
         descents = [name for name in self.curves if name.startswith(DESCENT)]
         return min(descents, key=lambda name: self.curves[name]["last"]) if descents else None
 
@@ -141,7 +139,7 @@ class SeedRun:
         return self.arguments.output / f"{self.task.name}_{self.seed}{ending}"
 
     def _read(self) -> dict[str, dict]:
-        """Return the curves that an earlier run of the program has written, and load its learners."""
+        """Return the curves that an earlier call of the program has written, and load its learners."""
         file = self._file(".json")
         if not file.exists():
             return {}
@@ -150,8 +148,8 @@ class SeedRun:
         changed = [key for key, value in self.conditions.items() if written.get(key) != value]
         if changed:
             raise SystemExit(
-                f"{file} must be of the same options; {', '.join(changed)} differs: remove it, or choose "
-                "another --output"
+                f"{file} must have the options of this call; it has other {', '.join(changed)}: remove it, "
+                "or choose another --output"
             )
         for name in [name for name in self.beginnings if name in curves]:
             try:
@@ -160,8 +158,8 @@ class SeedRun:
                 del curves[name]
             except ValueError as error:
                 raise SystemExit(
-                    f"{self.checkpoint(name)} is of another version, or damaged: remove it to learn anew, or "
-                    "choose another --output"
+                    f"{self.checkpoint(name)} must be of this version and whole ({error}): remove it to "
+                    "learn anew, or choose another --output"
                 ) from error
         return curves
 
@@ -171,14 +169,14 @@ class SeedRun:
         self._file(".json").write_text(text, encoding="utf-8")
 
     def _score(self, dictionary: np.ndarray, signals: np.ndarray | None = None) -> float:
-        """Return the mean objective of held-out signals, by default of the signals for the curves."""
+        """Return the mean objective of a dictionary on signals, by default on the signals for the curves."""
         signals = self.task.held_out[: self.arguments.held_out] if signals is None else signals
         return mean_objective(
             dictionary, signals, penalty=self.task.penalty, n_jobs=self.arguments.jobs
         ).objective
 
     def _by_spikes(self, name: str, network: TwoPhaseNetwork) -> dict:
-        """Learn with spikes, with a checkpoint, and keep the objective at the marks."""
+        """Learn by spikes, with a checkpoint, and return the objective at the marks and other figures."""
         task, arguments, file = self.task, self.arguments, self.checkpoint(name)
         file.unlink(missing_ok=True)
         norms = np.linalg.norm(network.feedback, axis=0)
@@ -269,14 +267,14 @@ def report(task: Task, runs: list[SeedRun]) -> None:
 
 
 def _mean_and_spread(values: Sequence[float], form: str) -> str:
-    """Return the mean and, if there are several values, the largest distance from it."""
+    """Return the mean of values and, for several values, the largest distance from the mean."""
     mean = np.mean(values)
     spread = f" +- {form.format(np.abs(values - mean).max())}" if len(values) > 1 else ""
     return form.format(mean) + spread
 
 
 def draw(task: Task, runs: list[SeedRun], output: Path) -> None:
-    """Draw the objectives of all seeds, and the atoms that the first seed learned."""
+    """Draw the objectives of all seeds, and the atoms that the first seed has learned."""
     learner = runs[0].learners[SPIKES]
     picture = figure(8.0, 8.3)
     ax = picture.add_subplot()
@@ -327,7 +325,7 @@ def _draw_weights(ax: Axes, learners: dict[str, TwoPhaseLearner]) -> None:
 
 def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwork, output: Path) -> None:
     """Draw the spikes of both phases for one held-out signal, before and after learning, layer by layer."""
-    # The feedback is strong enough and the phases long enough to see the change above the noise of counting.
+    # Strong feedback and long phases show the change of spike counts above their noise.
     settings = replace(learner.settings, kappa=0.7, duration=20.0)
     signal = learner.scale * task.held_out[0]
     penalty = settings.penalty * learner.scale
@@ -337,7 +335,7 @@ def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwo
     fired = np.flatnonzero(sum(spikes.counts() for spikes in trains))
     picture = figure(9.5, 7.0)
     axes = picture.subplots(2, 2, sharex=True)
-    # Both columns have the same rows, one for each neuron that fired before or after learning.
+    # Both columns have the same rows: a row for each neuron that fired before or after learning.
     layers = (("input", fired < network.n_inputs, 0), ("coding", fired >= network.n_inputs, network.n_inputs))
     for row, (layer, is_in, first_neuron) in zip(axes, layers, strict=True):
         for ax, spikes in zip(row, trains, strict=True):
@@ -365,7 +363,7 @@ def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwo
 def _spikes(
     network: TwoPhaseNetwork, signal: np.ndarray, penalty: float, settings: LearningSettings
 ) -> SpikeTrain:
-    """Return the spikes of both phases of a network of positive numbers, whose inputs fire."""
+    """Return the spikes of both phases of a network with non-negative numbers, whose inputs fire."""
     without, with_feedback = (
         network.spiking_network(signal, penalty=penalty, gamma=gamma) for gamma in (0.0, settings.kappa)
     )
@@ -374,7 +372,7 @@ def _spikes(
         synaptic_current=np.zeros(without.n_neurons),
     )
     first = simulate(without, settings.duration, state=state, record_spikes=True)
-    # Feedback uses the filtered spikes, so that it acts at once.
+    # Feedback is proportional to filtered spikes, so that feedback changes the currents at once.
     sent = np.exp(first.spikes.times - settings.duration)
     filtered = np.bincount(first.spikes.neurons, weights=sent, minlength=without.n_neurons)
     current = first.state.synaptic_current.copy()
@@ -391,21 +389,21 @@ def _spikes(
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
     command.add_argument("task", choices=list(SAMPLES))
-    command.add_argument("--samples", type=at_least(MARKS[1]), help="by default those of the paper")
-    command.add_argument("--penalty", type=float, help="of codes; on digits less makes atoms strokes")
-    command.add_argument("--batch", type=int, default=32, help="samples that see the same weights")
-    command.add_argument("--jobs", type=int, default=1, help="threads")
-    command.add_argument("--time-step", type=float, help="of the clock; by default that of the settings")
+    command.add_argument("--samples", type=at_least(MARKS[1]), help="by default as many as in the paper")
+    command.add_argument("--penalty", type=float, help="of codes; a small one makes atoms of digits strokes")
+    command.add_argument("--batch", type=int, default=32, help="samples between two changes of the weights")
+    command.add_argument("--jobs", type=int, default=1, help="number of threads")
+    command.add_argument("--time-step", type=float, help="step of the clock; by default that of the settings")
     command.add_argument(
         "--inputs", choices=["graded", "spiking"], default="graded", help="send currents, or fire"
     )
     command.add_argument("--learners", nargs="*", choices=LEARNERS, default=list(LEARNERS))
     command.add_argument(
         "--steps", nargs="+", type=float, default=[0.1, 0.2, 0.5, 1.0, 2.0],
-        help="of gradient descent, for signals of unit energy",
+        help="steps of gradient descent, for signals of unit energy",
     )  # fmt: skip
-    command.add_argument("--online-batch", type=int, help="batches of scikit-learn and SPAMS")
-    command.add_argument("--seeds", nargs="+", type=int, default=[0], help="of the start and the order")
+    command.add_argument("--online-batch", type=int, help="batch size of scikit-learn and SPAMS")
+    command.add_argument("--seeds", nargs="+", type=int, default=[0], help="seeds of the start and the order")
     command.add_argument("--held-out", type=int, default=2_000, help="held-out signals for the curves")
     options = command.parse_args(arguments)
     options.samples = options.samples or SAMPLES[options.task]
@@ -417,7 +415,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in options.seeds:
         runs.append(SeedRun(data, options, seed))
         runs[-1].learn()
-        # The best step is the same for all seeds.
+        # All seeds use the best step of the first seed.
         if (best := runs[0].best_descent()) is not None:
             options.steps = [float(best.removeprefix(DESCENT))]
     report(data, runs)

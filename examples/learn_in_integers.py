@@ -1,11 +1,12 @@
 """A dictionary learned in integers, by the two phases of a network of digital neurons. Half a minute.
 
-Handwritten digits of 8 x 8 pixels.  Weights F, B and H are integers of 8 bits, and every step, spike count
-and change of a weight is one.  A sample runs at gamma = 0 and then, by the state of that run, at gamma = 3/4.
-Potentials never saturate here, so that they and the spikes of a phase hold its accumulated soma current: the
-threshold times the spikes, plus the gain of the potential.  A weight changes by the product of a current in
-10 bits and a spike count, shifted.  The table has the consistency of H, 1 - ||H - F B|| / ||H||: below 1,
-atoms inhibit each other by more or less than their overlap, and their codes are not quite those of the LASSO.
+The signals are handwritten digits of 8 x 8 pixels.  Weights F, B and H are integers of 8 bits, and every
+step, spike count and change of a weight is an integer.  A sample runs at gamma = 0 and then, from the final
+state, at gamma = 3/4.  Potentials never saturate here, so that potentials and spikes give the accumulated
+soma current of a phase: the threshold times the spikes, plus the gain of the potential.  A weight changes by
+the shifted product of a current of 10 bits and a spike count.
+The table has the consistency of H, 1 - ||H - F B|| / ||H||.  If it is below 1, atoms inhibit each other by
+more or less than their overlap, and their codes are not exactly those of the LASSO.
 
     python -m examples.learn_in_integers [--output DIR] [--samples N] [--atoms N]
 """
@@ -19,17 +20,18 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_digits
 
 from dictlearn import TwoPhaseNetwork, learn_dictionary, mean_objective, normalise, random_dictionary
+from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREEN, GREY, ORANGE, at_least, figure, parser, save, table
 from examples._data import held_out
 from snn import Clock, simulate
 from snn.digital import DigitalFormat, FixedPoint
 
 PENALTY, SCALE, DURATION, STEP = 0.1, 4.0, 16.0, 1 / 8
-KAPPA = 0.75  # 1 - kappa is a shift by two bits
+KAPPA = 0.75  # strength of the feedback: 1 - kappa is a shift by two bits
 F_SHIFT, H_SHIFT, DECAY_SHIFT = 11, 6, 13
-ONE = 128  # a weight of 1; the largest is 127
-# A threshold of 1.  481 / 4096 of a current decays in a step of 1/8, and 69760 * 481 / 4096 is 64 * 128:
-# a synapse of the chip has the integer that was learned, times 2^6.
+ONE = 128  # integer of a weight of 1; the largest weight is 127
+# Integer of a threshold of 1.  In a step of 1/8, 481 / 4096 of a current decays, and 69760 * 481 / 4096 is
+# 64 * 128, so that a synapse of the chip has the learned integer times 2^6.
 THRESHOLD = 69760
 CHIP = DigitalFormat(
     weights=FixedPoint(bits=8, exponent=6), potential_bits=26, current_bits=26, threshold=THRESHOLD
@@ -42,7 +44,7 @@ COLOURS = {
 
 
 class IntegerWeights:
-    """F, B and H of a two-phase network in integers, and the changes of a sample."""
+    """The weights F, B and H of a two-phase network in integers, and their changes by a sample."""
 
     def __init__(self, dictionary: np.ndarray, *, nearest: bool, counts_only: bool) -> None:
         atoms = np.rint(ONE * dictionary).astype(np.int64)
@@ -51,7 +53,7 @@ class IntegerWeights:
         self.nearest, self.counts_only, self.random = nearest, counts_only, np.random.default_rng(0)
 
     def network(self) -> TwoPhaseNetwork:
-        """Return the network of these weights."""
+        """Return the network with the weights as floats."""
         return TwoPhaseNetwork(self.feedforward / ONE, self.feedback / ONE, self.lateral / ONE)
 
     def learn(self, signal: np.ndarray, halvings: int) -> int:
@@ -70,11 +72,11 @@ class IntegerWeights:
         (first, risen), (second, raised) = phases
         if self.counts_only:
             risen = raised = np.zeros_like(risen)
-        # Accumulated soma currents of the inputs, second phase less first.
+        # Accumulated soma currents in the second phase minus those in the first phase.
         gained = THRESHOLD * (second - first) + raised - risen
         g_d = self.register(gained[:n_inputs], 12)
         fired, code = (second - first)[n_inputs:], second[n_inputs:]
-        # (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa, four times.
+        # g_h is four times (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa.
         g_h = -(self.lateral @ fired) * (THRESHOLD // ONE) + risen[n_inputs:] - 4 * raised[n_inputs:]
         g_h = self.register(g_h, 14)
         for weights, change, bits in (
@@ -90,17 +92,17 @@ class IntegerWeights:
 
     @staticmethod
     def register(values: np.ndarray, bits: int) -> np.ndarray:
-        """Return the upper part of an accumulator, rounded to the nearest, in 10 bits."""
+        """Return the upper 10 bits of an accumulator, rounded to the nearest integer."""
         return np.clip((values + 2 ** (bits - 1)) >> bits, -512, 511)
 
     def shifted(self, change: np.ndarray, bits: int) -> np.ndarray:
-        """Return a change over 2^bits, rounded by chance with the right mean, or to the nearest."""
+        """Return a change divided by 2^bits, rounded by chance with the right mean, or to the nearest."""
         added = 2 ** (bits - 1) if self.nearest else self.random.integers(0, 2**bits, change.shape)
         return (change + added) >> bits
 
 
 def learned(signals: np.ndarray, tested: np.ndarray, start: np.ndarray, **how: bool) -> tuple:
-    """Return the network after these signals, and the objective on held-out ones on the way."""
+    """Return the network after learning, its held-out objectives on the way, and spikes per sample."""
     weights, curve, n_spikes = IntegerWeights(start, **how), [], 0
     for k, signal in enumerate(signals):
         if k % max(len(signals) // 10, 1) == 0:
@@ -124,15 +126,7 @@ def draw(curves: dict[str, np.ndarray], exact: float, atoms: dict[str, np.ndarra
     axes[0].set(xlabel="samples", ylabel="mean objective on held-out digits")
     axes[0].legend(fontsize="small")
     for ax, (name, dictionary) in zip(axes[1:], atoms.items(), strict=True):
-        columns = int(np.ceil(np.sqrt(len(dictionary))))
-        rows = -(-len(dictionary) // columns)
-        tiles = np.zeros((rows * columns, 9, 9))
-        shown = dictionary / dictionary.max(axis=1, keepdims=True)
-        tiles[: len(dictionary), :8, :8] = shown.reshape(-1, 8, 8)
-        image = tiles.reshape(rows, columns, 9, 9).swapaxes(1, 2).reshape(rows * 9, columns * 9)
-        ax.imshow(image[:-1, :-1], cmap="gray")
-        ax.set(title=name)
-        ax.axis("off")
+        plot_atoms(dictionary, 8, ax=ax).set_title(name)
     return picture
 
 

@@ -1,11 +1,11 @@
 """Kernels learned from photographs by spiking codes, against sporco's; a colour photograph. Two minutes.
 
 Three learners get the same crops of photographs, the same start and the same penalty: spiking codes with sums
-over codes, and two learners of sporco, online and batch.  They are compared with kernels that scikit-learn
-learned as atoms of patches.  The measure is the objective of codes on crops of other photographs, optimal to
-rounding.  Then colour kernels are learned from photographs of several sizes, and code another photograph.
+over codes, and two learners of sporco, online and batch.  For comparison, scikit-learn learns kernels as
+atoms of patches.  The measure is the objective of optimal codes on crops of other photographs.  Then colour
+kernels are learned from photographs of several sizes, and code another photograph.
 
-sporco is optional: with --peer, name a Python interpreter that has it; it runs in a separate process.
+sporco is optional, and runs in a separate process: --peer names a Python interpreter that has sporco.
 
     python -m examples.learn_kernels [--output DIR] [--peer PYTHON] [--small]
 """
@@ -33,9 +33,8 @@ from examples._common import BLUE, GREEN, ORANGE, PURPLE, SKY, figure, parser, s
 from examples._data import grey_photograph, photograph_as_it_comes
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
 
-KERNEL_SIDE = 8
-CROP_SIDE = 64
-# In units of brightness from 0 to 1: codes have some 200 coefficients for the 4,096 pixels of a crop.
+KERNEL_SIDE, CROP_SIDE = 8, 64  # pixels
+# Penalty in units of brightness from 0 to 1: the 4,096 pixels of a crop take some 200 coefficients.
 PENALTY = 0.1
 LEARNED_FROM = ("astronaut", "coffee", "rocket", "china", "flower")
 HELD_OUT = ("camera", "coins", "brick")
@@ -52,7 +51,7 @@ COLOURS = {"spikes": BLUE, "spikes, from patches": SKY, "online": ORANGE, "batch
 
 
 class Course(NamedTuple):
-    """History of a learner: its kernels at several times, with the processor time and passes until then."""
+    """The course of a learner: kernels, processor time and passes through the crops at several times."""
 
     kernels: np.ndarray
     seconds: np.ndarray
@@ -60,7 +59,7 @@ class Course(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Data of all learners, and the crops that they are evaluated on."""
+    """The data of all learners: crops, kernels to start from, and held-out crops."""
 
     crops: np.ndarray
     start: np.ndarray
@@ -68,7 +67,7 @@ class Task(NamedTuple):
 
 
 def task(n_kernels: int, n_crops: int, n_held_out: int) -> Task:
-    """Return crops of photographs without their smooth background."""
+    """Return the data of all learners: crops have no smooth background."""
     details, others = (
         [prepare_image(grey_photograph(name), KERNEL_SIDE).detail for name in names]
         for names in (LEARNED_FROM, HELD_OUT)
@@ -85,54 +84,54 @@ def some_crops(details: list[np.ndarray], n_crops: int) -> np.ndarray:
     return crops
 
 
-def learn_by_spikes(given: Task, n_passes: int) -> Course:
+def learn_by_spikes(data: Task, n_passes: int) -> Course:
     """Return the course of the learner of this project, with four crops in each batch."""
     settings = KernelSettings(penalty=PENALTY)
-    KernelLearner(given.start, settings).learn(given.crops[:1])  # compiles
-    learner = KernelLearner(given.start, settings)
-    n_batches = n_passes * len(given.crops) // 4
+    KernelLearner(data.start, settings).learn(data.crops[:1])  # compiles
+    learner = KernelLearner(data.start, settings)
+    n_batches = n_passes * len(data.crops) // 4
     marks = {round(n) for n in np.geomspace(1, n_batches, 7)}
     kernels, seconds, passes = [], [], []
     taken = 0.0
     for batch in range(n_batches):
-        first = 4 * batch % len(given.crops)
+        first = 4 * batch % len(data.crops)
         begin = time.process_time()
-        learner.learn(given.crops[first : first + 4])
+        learner.learn(data.crops[first : first + 4])
         taken += time.process_time() - begin
         if batch + 1 in marks:
             kernels.append(learner.kernels)
             seconds.append(taken)
-            passes.append(learner.n_samples / len(given.crops))
+            passes.append(learner.n_samples / len(data.crops))
     return Course(np.array(kernels), np.array(seconds), np.array(passes))
 
 
-def learn_from_patches(given: Task) -> Course:
-    """Return kernels learned as atoms of patches: each patch is coded without its neighbours."""
+def learn_from_patches(data: Task) -> Course:
+    """Return kernels that scikit-learn learns as atoms of patches, which are coded one by one."""
     begin = time.process_time()
-    patches = random_patches(list(given.crops), KERNEL_SIDE, min(20_000, 200 * len(given.crops)), rng=0)
+    patches = random_patches(list(data.crops), KERNEL_SIDE, min(20_000, 200 * len(data.crops)), rng=0)
     learner = MiniBatchDictionaryLearning(
-        len(given.start),
+        len(data.start),
         alpha=PENALTY,
         fit_algorithm="cd",
         transform_algorithm="lasso_cd",
         batch_size=256,
         max_iter=3,
         random_state=0,
-        dict_init=given.start.reshape(len(given.start), -1),
+        dict_init=data.start.reshape(len(data.start), -1),
     ).fit(patches)
     taken = time.process_time() - begin
-    kernels = learner.components_.reshape(given.start.shape)
+    kernels = learner.components_.reshape(data.start.shape)
     return Course(kernels[np.newaxis], np.array([taken]), np.array([np.nan]))
 
 
-def learn_by_sporco(given: Task, kind: str, n_steps: int, peer: str) -> Course:
-    """Return the course of sporco's learner, run in a separate process on one thread."""
+def learn_by_sporco(data: Task, kind: str, n_steps: int, peer: str) -> Course:
+    """Return the course of a learner of sporco, which runs in a separate process on one thread."""
     script = Path(__file__).with_name("_sporco_kernels.py")
     threads = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL")}
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder) / "task.npz", Path(folder) / "course.npz"
-        np.savez(source, crops=given.crops, start=given.start, penalty=PENALTY)
+        np.savez(source, crops=data.crops, start=data.start, penalty=PENALTY)
         subprocess.run(
             [peer, str(script), str(source), str(target), kind, str(n_steps)],
             check=True,
@@ -144,13 +143,13 @@ def learn_by_sporco(given: Task, kind: str, n_steps: int, peer: str) -> Course:
 
 
 def held_out_objective(kernels: np.ndarray, held_out: np.ndarray) -> tuple[float, float]:
-    """Return the objective of exact codes, in units of 1/2 ||crop||^2, and the mean support size."""
+    """Return the mean objective of exact codes, over 1/2 ||crop||^2, and the mean support size."""
     kernels = (kernels.T / np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1)).T
     dictionary = ConvolutionalDictionary(kernels, held_out.shape[1:], 1)
     problem = LassoProblem(dictionary, held_out.reshape(len(held_out), -1), PENALTY)
     result = solve_active_set(problem, tol=1e-9)
     if not result.converged:
-        raise SystemExit("held-out codes are not optimal")
+        raise SystemExit("held-out codes must be optimal; got gaps above 1e-9")
     return float(result.objective.sum() / problem.energies.sum()), float(result.support_size.mean())
 
 
@@ -165,10 +164,10 @@ def draw_courses(courses: dict[str, Course], shares: dict[str, np.ndarray], star
         panel.set_title(f"{NAMES[name]}\n{shares[name][-1]:.4f}", fontsize="small")
     by_time, by_passes = bottom.subplots(1, 2, sharey=True)
     for name, course in courses.items():
-        alone = len(course.seconds) == 1
-        style = {"color": COLOURS[name], "marker": "*" if alone else "o", "label": NAMES[name]}
-        by_time.plot(course.seconds, shares[name], markersize=13 if alone else 5, **style)
-        if not alone:
+        is_single = len(course.seconds) == 1
+        style = {"color": COLOURS[name], "marker": "*" if is_single else "o", "label": NAMES[name]}
+        by_time.plot(course.seconds, shares[name], markersize=13 if is_single else 5, **style)
+        if not is_single:
             by_passes.plot(course.passes, shares[name], markersize=5, **style)
     for panel, label in (
         (by_time, "seconds of the processor, one thread"),
@@ -183,7 +182,7 @@ def draw_courses(courses: dict[str, Course], shares: dict[str, np.ndarray], star
 
 
 def colour_picture(n_kernels: int, n_passes: int, side: int | None) -> tuple[Figure, dict[str, float]]:
-    """Return picture and numbers of a colour photograph, coded by kernels learned from others."""
+    """Return picture and figures of a colour photograph, coded by kernels of other photographs."""
     middle = slice(None) if side is None else slice(200, 200 + side)
     images = [photograph_as_it_comes(name)[middle, middle] for name in COLOURED_FROM]
     photograph = photograph_as_it_comes(COLOURED)[middle, middle]
@@ -229,9 +228,9 @@ def colour_picture(n_kernels: int, n_passes: int, side: int | None) -> tuple[Fig
 
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
-    command.add_argument("--peer", default=sys.executable, help="a Python interpreter that has sporco")
-    command.add_argument("--only", choices=("grey", "colour"), help="one of the two parts")
-    command.add_argument("--small", action="store_true", help="few crops, some seconds, without sporco")
+    command.add_argument("--peer", default=sys.executable, help="Python interpreter that has sporco")
+    command.add_argument("--only", choices=("grey", "colour"), help="only one of the two parts")
+    command.add_argument("--small", action="store_true", help="few crops, without sporco: some seconds")
     options = command.parse_args(arguments)
     if options.only != "colour":
         compare(options.output, options.peer, small=options.small)
@@ -243,29 +242,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def compare(output: Path, peer: str, *, small: bool) -> None:
-    """Let all learners learn from the same crops, judge them, print and draw it."""
-    given = task(6, 8, 2) if small else task(32, 64, 12)
+    """Let all learners learn from the same crops; evaluate them, print a table and draw the courses."""
+    data = task(6, 8, 2) if small else task(32, 64, 12)
     n_passes = 1 if small else 3
-    patches = learn_from_patches(given)
-    courses = {"spikes": learn_by_spikes(given, n_passes)}
-    from_patches = learn_by_spikes(given._replace(start=patches.kernels[-1]), n_passes)
+    patches = learn_from_patches(data)
+    courses = {"spikes": learn_by_spikes(data, n_passes)}
+    from_patches = learn_by_spikes(data._replace(start=patches.kernels[-1]), n_passes)
     courses["spikes, from patches"] = from_patches._replace(seconds=from_patches.seconds + patches.seconds)
     has_peer = peer != sys.executable or find_spec("sporco") is not None
     if has_peer and not small:
-        courses["online"] = learn_by_sporco(given, "online", len(given.crops), peer)
-        courses["batch"] = learn_by_sporco(given, "batch", 12, peer)
+        courses["online"] = learn_by_sporco(data, "online", len(data.crops), peer)
+        courses["batch"] = learn_by_sporco(data, "batch", 12, peer)
     courses["patches"] = patches
 
-    start, start_size = held_out_objective(given.start, given.held_out)
+    start, start_size = held_out_objective(data.start, data.held_out)
     shares, sizes = {}, {}
     for name, course in courses.items():
-        judged = [held_out_objective(kernels, given.held_out) for kernels in course.kernels]
-        shares[name] = np.array([share for share, _ in judged])
-        sizes[name] = judged[-1][1]
+        scores = [held_out_objective(kernels, data.held_out) for kernels in course.kernels]
+        shares[name] = np.array([share for share, _ in scores])
+        sizes[name] = scores[-1][1]
     print("Kernels learned from photographs")
     print(
-        f"{len(given.crops)} crops of {CROP_SIDE} x {CROP_SIDE} pixels, {len(given.start)} kernels of "
-        f"{KERNEL_SIDE} x {KERNEL_SIDE}; judged on {len(given.held_out)} crops of other photographs"
+        f"{len(data.crops)} crops of {CROP_SIDE} x {CROP_SIDE} pixels, {len(data.start)} kernels of "
+        f"{KERNEL_SIDE} x {KERNEL_SIDE}; evaluated on {len(data.held_out)} crops of other photographs"
     )
     rows = [("start", "", "", f"{start:.4f}", f"{start_size:.0f}")]
     for name, course in courses.items():

@@ -1,9 +1,9 @@
 """Dictionaries from photographs with 30 or 50 % of the pixels missing: half a minute for each seed.
 
 The two-phase network learns from the known pixels.  The input neuron of a missing pixel carries the
-prediction of the network, and neither drives nor corrects.  For comparison, the same network learns from
-whole patches, and from patches whose missing pixels are filled with the mean of the known pixels.  All
-dictionaries are then evaluated on whole patches that none of them has seen.
+prediction of the network, and neither drives nor corrects other neurons.  For comparison, the same network
+learns from whole patches, and from patches whose missing pixels are filled with the mean of the known pixels.
+All dictionaries are then evaluated on whole patches that none of them has seen.
 
     python -m examples.learn_missing_pixels [--output DIR] [--samples N] [--atoms N] [--seeds S [S ...]]
 """
@@ -41,7 +41,7 @@ SHOWN_ATOMS = 64
 
 
 class Way(NamedTuple):
-    """One way to learn."""
+    """A way to learn from patches with missing pixels."""
 
     name: str
     missing: float
@@ -56,9 +56,9 @@ class Way(NamedTuple):
         n_known = np.maximum(known.sum(axis=1, keepdims=True), 1)
         centred = np.where(known, patches - (patches * known).sum(axis=1, keepdims=True) / n_known, 0.0)
         if self.filled:
-            # The missing pixels are zero, which is now the mean of the known pixels.
+            # Missing pixels are zero, which is the mean of the centred known pixels.
             return split_channels(normalise(centred)[0]), None
-        # The norm that the whole patch is expected to have.
+        # The norm of the known pixels is a share of the expected norm of the whole patch, 1.
         scales = np.sqrt(n_known / patches.shape[1])
         return split_channels(scales * normalise(centred)[0]), np.hstack([known, known])
 
@@ -76,7 +76,7 @@ def ways() -> list[Way]:
 
 
 def learn(way: Way, patches: np.ndarray, tested: np.ndarray, n_atoms: int, n_samples: int, seed: int) -> dict:
-    """Return the results of one way and seed, and the learner."""
+    """Return the results of a way to learn, for one seed, and the learner."""
     signals, mask = way.signals(patches, np.random.default_rng([seed, 1]))
     curve: dict[str, list] = {"n_samples": [], "objective": []}
 

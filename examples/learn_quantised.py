@@ -3,8 +3,8 @@
 On a digital chip, weights and their changes are integers.  Rounding to the nearest integer loses changes
 smaller than half a step; rounding by chance, with the right mean, does not.  Here networks learn patches of
 photographs with weights of 4 to 12 bits in both ways, and one network learns with float64 and is rounded
-afterwards.  The left panel has the dictionaries, with codes solved exactly, the right panel the codes of the
-networks themselves, with their rounded weights and thresholds, as on a chip.
+afterwards.  The left panel shows the dictionaries, with codes solved exactly.  The right panel shows codes of
+the networks themselves, with rounded weights and thresholds, as on a chip.
 
     python -m examples.learn_quantised [--output DIR] [--samples N] [--atoms N] [--bits B [B ...]]
 """
@@ -26,7 +26,7 @@ from dictlearn import (
     random_dictionary,
 )
 from examples._common import BLUE, GREEN, GREY, ORANGE, at_least, figure, parser, save, table
-from examples._data import held_out, patch_signals, photographs
+from examples._data import photographs, split_patches
 from snn.digital import FixedPoint
 
 PATCH_SIZE = 8
@@ -34,7 +34,7 @@ PENALTY = 0.1
 LEAST_CONTRAST = 0.4
 N_CODED = 300  # number of held-out patches that the networks themselves code
 BITS = (4, 5, 6, 7, 8, 9, 10, 11, 12)
-# Duration of coding: long enough that codes are limited by the weights, and not by a short run.
+# Duration of coding in time constants, so long that weights limit the codes, and not the duration.
 DURATION = 200.0
 SEED = 0
 ROUNDED = "rounded after learning"
@@ -43,7 +43,7 @@ COLOURS = {ROUNDED: GREY, NEAREST: ORANGE, STOCHASTIC: BLUE}
 
 
 def weights(bits: int, rounding: str) -> FixedPoint:
-    """Return the format of non-negative weights; F and B are below 1, H and thresholds below 2."""
+    """Return the format of non-negative weights: F and B below 1, H and thresholds below 2."""
     return FixedPoint(bits=bits, sign="non-negative", rounding=rounding)
 
 
@@ -63,10 +63,10 @@ def learn(
 def objective_of_codes(network: TwoPhaseNetwork, signals: np.ndarray, scale: float) -> float:
     """Return the mean objective of a network's own codes, or NaN if the network runs away.
 
-    The penalty of an atom is weighted by its norm: otherwise large atoms would make penalties small.
+    The penalty of an atom is proportional to its norm: otherwise large atoms would evade the penalty.
     """
     penalty = PENALTY * np.linalg.norm(network.feedback, axis=0)
-    # An atom that has vanished has a small penalty, so that it stays silent.
+    # A vanished atom has a small positive penalty, so that its neuron stays silent.
     driven = scale * np.maximum(penalty, 1e-3)
     try:
         codes = network.code(scale * signals, penalty=driven, duration=DURATION, n_jobs=1) / scale
@@ -101,11 +101,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--bits", type=at_least(2, 24), nargs="+", default=list(BITS), help="of a weight")
     command.add_argument("--held-out", type=at_least(1), default=2_000, help="patches to evaluate on")
     options = command.parse_args(arguments)
-    parts = held_out(photographs())
     n_signals = min(options.samples, 100_000)
-    signals, tested = (
-        patch_signals(part, PATCH_SIZE, n, seed=seed, contrast=LEAST_CONTRAST)
-        for seed, (part, n) in enumerate(zip(parts, (n_signals, options.held_out), strict=True))
+    signals, tested = split_patches(
+        photographs(), PATCH_SIZE, n_signals, options.held_out, contrast=LEAST_CONTRAST
     )
 
     def scores(network: TwoPhaseNetwork, scale: float) -> dict[str, float]:

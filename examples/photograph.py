@@ -1,8 +1,8 @@
 """A photograph in sparse code, found by spikes and certified: half a minute.
 
-Patches of 8 x 8 pixels, without their means, are coded in an overcomplete cosine dictionary by networks
-that have two spiking neurons for each atom.  Every code comes with a duality gap, which bounds its distance
-from the LASSO optimum for any method.  The codes are compared with spike rates and an active-set method.
+Patches of 8 x 8 pixels, without their means, are coded in an overcomplete cosine dictionary by networks that
+have two spiking neurons for each atom.  Every code has a duality gap, which bounds the distance of the code
+from the LASSO optimum, for any method.  The codes are compared with spike rates and an active-set method.
 
     python -m examples.photograph [--output DIR] [--height PIXELS] [--width PIXELS]
 """
@@ -44,8 +44,8 @@ from solvers import (
 HEIGHT, WIDTH = 424, 640
 PATCH_SIZE = 8
 N_ATOMS = 256
-PENALTY = 0.05  # in units of the signals, whose pixels run from 0 to 1
-# One patch of four thousand needs a little more than the default `max_duration`.
+PENALTY = 0.05  # penalty in units of the signals, whose pixels are from 0 to 1
+# Longest run, in time constants: one patch of four thousand needs a little more than the default.
 MAX_DURATION = 30_000.0
 TOL = 1e-3
 RATE_TOL = 1e-2
@@ -99,11 +99,11 @@ def draw(
 
 
 def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
-    """Draw the spikes of one patch: neurons in the optimal code come first, then all others that fire."""
+    """Draw the spikes of one patch: first neurons in the optimal code, then all other neurons that fire."""
     signal = _patch_to_show(problem, exact)
-    one = problem.subset([signal])
-    drive = (np.abs(one.correlations[0]) - one.l1_weights) / one.atoms.squared_norms
-    network = lasso_network(one, scale=float(drive.max()))
+    single = problem.subset([signal])
+    drive = (np.abs(single.correlations[0]) - single.l1_weights) / single.atoms.squared_norms
+    network = lasso_network(single, scale=float(drive.max()))
     spikes = simulate(network, SHOWN, record_spikes=True).spikes
     code = exact.codes[signal]
     active = np.concatenate([code > 0.0, code < 0.0])
@@ -138,7 +138,7 @@ def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
 
 
 def _patch_to_show(problem: LassoProblem, exact: SparseCodingResult) -> int:
-    """Return, of the patches with a support of median size, one at the upper quartile of energy."""
+    """Return a patch with a support of median size, at the upper quartile of the energy of such patches."""
     size = exact.support_size
     alike = np.flatnonzero(size == np.sort(size)[len(size) // 2])
     return int(alike[np.argsort(problem.energies[alike])[3 * len(alike) // 4]])
@@ -168,7 +168,7 @@ def timed(
 
 
 def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SparseCodingResult]]) -> str:
-    """Return a table of what each method took; methods without a network have empty columns."""
+    """Return a table of the work of each method; columns of the network are empty for other methods."""
     rows = []
     for name, (seconds, result) in runs.items():
         network = ("-", "-", "-")

@@ -1,8 +1,8 @@
 """Record the runs that docs/interactive.md shows, in a minute.
 
 Networks of spiking neurons code pieces of photographs at many penalties, as `solve_spiking` does, with atoms
-that another network has learned.  Every spike, the codes at many times and their certified gaps are written
-into one file of JavaScript, which a browser opens without a server.
+of a network that has learned.  One file of JavaScript has every spike, the codes at many times and their
+certified gaps; a browser opens this file without a server.
 
     python -m examples.record_runs [--output docs/_static]
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
@@ -22,12 +21,12 @@ from examples._small_patches import N_SAMPLES, PIECES, SIDE, learned_atoms, netw
 from solvers import LassoProblem
 
 FILE, CONSTANT = "recorded_runs.js", "RECORDED_RUNS"
-# Penalties, in units of the smallest penalty at which no neuron fires.
+# Penalties of the runs, in units of the smallest penalty at which no neuron fires.
 SHARES = np.round(np.geomspace(0.08, 0.8, 25), 3)
 TOL = 1e-4
 N_TIMES = 64
 N_ROWS = 16
-# Gaps are written as 16-bit numbers of log10(gap), from LEAST_POWER to 0.
+# Smallest log10 of a gap that the file can hold; it has 16 bits for a number from LEAST_POWER to 0.
 LEAST_POWER = -8.0
 
 
@@ -38,7 +37,7 @@ def problem_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> LassoProb
 
 
 def history_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> CodeHistory:
-    """Return the run that is recorded; the parameters are those of `problem_of`."""
+    """Return the run to record, from the arguments of `problem_of`."""
     return code_history(problem_of(atoms, pixels, share), tol=TOL, n_times=N_TIMES)
 
 
@@ -56,7 +55,7 @@ def recorded(history: CodeHistory) -> dict:
         "neurons": text_of(spikes.neurons, "u1"),
         "atoms": atoms.tolist(),
         "largest": largest,
-        # Rounding must not make a nonzero entry zero.
+        # Rounding must not set a nonzero entry of a code to zero.
         "codes": text_of(np.maximum(np.round(255 * codes / largest), codes > 0.0), "u1"),
         "gaps": text_of(np.round(65535 * (1.0 - np.minimum(gaps, 0.0) / LEAST_POWER)), "<u2"),
     }
@@ -67,25 +66,10 @@ def text_of(values: np.ndarray, kind: str) -> str:
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode("ascii")
 
 
-def array_of(text: str, kind: str) -> np.ndarray:
-    """Return the array that `text_of` wrote."""
-    return np.frombuffer(base64.b64decode(text), dtype=kind)
-
-
 def rows_of(histories: Sequence[CodeHistory]) -> list[int]:
-    """Return the atoms that have a row: the atoms with the largest optimal entries at any penalty."""
+    """Return the atoms that have a row in the page: the largest optimal entries at any penalty."""
     largest = np.max([history.optimum for history in histories], axis=0)
     return np.argsort(-largest, kind="stable")[:N_ROWS].tolist()
-
-
-def write(path: Path, runs: dict) -> None:
-    path.write_text(f"const {CONSTANT} = {json.dumps(runs, separators=(',', ':'))};\n", encoding="utf-8")
-
-
-def read(path: Path) -> dict:
-    """Return what `write` wrote."""
-    text = path.read_text(encoding="utf-8")
-    return json.loads(text.removeprefix(f"const {CONSTANT} = ").rstrip().removesuffix(";"))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -116,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     }
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / FILE
-    write(path, runs)
+    path.write_text(f"const {CONSTANT} = {json.dumps(runs, separators=(',', ':'))};\n", encoding="utf-8")
     print(f"runs: {path}, {path.stat().st_size / 1024:,.0f} KB")
     return 0
 

@@ -1,6 +1,6 @@
 """Atoms for a task: digits are classified by their codes, and the loss moves the atoms. Half a minute.
 
-An unsupervised dictionary describes digits well, but may not tell them apart.  Task-driven dictionary
+An unsupervised dictionary describes digits well, but may not distinguish them.  Task-driven dictionary
 learning (Mairal, Bach and Ponce, 2012) takes the gradient of the classifier's loss through the codes:
 `result.vjp`, which is exact.
 
@@ -35,7 +35,7 @@ class Data(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Atoms, their classifier, and the share of the test digits that it mistakes, epoch by epoch."""
+    """Atoms, the classifier of their codes, and its share of mistaken test digits after each epoch."""
 
     atoms: np.ndarray
     classifier: LogisticRegression
@@ -50,12 +50,12 @@ def digits() -> tuple[Data, Data]:
 
 
 def codes(atoms: np.ndarray, signals: np.ndarray) -> np.ndarray:
-    """Return the codes of signals."""
+    """Return the optimal codes of signals."""
     return solve_active_set(LassoProblem(atoms, signals, PENALTY)).codes
 
 
 def fitted(atoms: np.ndarray, data: Data) -> LogisticRegression:
-    """Return the classifier of codes in these atoms."""
+    """Return a classifier that is fitted to the codes of digits."""
     return LogisticRegression(C=10.0, max_iter=2000).fit(codes(atoms, data.signals), data.labels)
 
 
@@ -87,7 +87,7 @@ def learn_for_the_task(start: np.ndarray, training: Data, test: Data, n_epochs: 
             square = 0.999 * square + 0.001 * gradient**2
             move = mean / (1.0 - 0.9**n_steps) / (np.sqrt(square / (1.0 - 0.999**n_steps)) + 1e-8)
             atoms -= STEP * move
-            # Atoms have norm one at most: otherwise long atoms would evade the penalty.
+            # The norm of atoms is at most one: otherwise long atoms would evade the penalty.
             atoms /= np.maximum(np.linalg.norm(atoms, axis=1, keepdims=True), 1.0)
         classifier = fitted(atoms, training)
         errors.append(error(atoms, classifier, test))

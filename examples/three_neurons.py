@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
 from snn import Record, SimulationResult, SpikingNetwork, pictures, simulate
 
-# The numbers of the paper.  Its atoms are columns, whose norms are 1 up to the rounding in print.
+# Numbers of the paper.  The atoms are columns, whose norms are 1 up to the rounding in print.
 PRINTED_ATOMS = [[0.3313, 0.8148, 0.4364], [0.8835, 0.3621, 0.2182], [0.3313, 0.4527, 0.8729]]
 SIGNAL = np.array([0.5, 1.0, 1.5])
 PENALTY = 0.1
 
 COLOURS = (BLUE, ORANGE, GREEN)
-SHOWN = 15.0  # time for which spikes and potentials are shown, in synaptic time constants
+SHOWN = 15.0  # duration of the drawn spikes and potentials, in synaptic time constants
 
 
 def three_neuron_network() -> tuple[SpikingNetwork, np.ndarray]:
@@ -36,7 +36,7 @@ def three_neuron_network() -> tuple[SpikingNetwork, np.ndarray]:
         soma_bias=correlations - PENALTY,
         firing_threshold=np.diag(gram),
     )
-    # Atoms 0 and 2 are active: two linear equations.  This is the optimum, as atom 1 stays below the penalty.
+    # Atoms 0 and 2 are active, so the optimum solves two linear equations; atom 1 stays below the penalty.
     active = [0, 2]
     optimum = np.zeros(3)
     optimum[active] = np.linalg.solve(gram[np.ix_(active, active)], correlations[active] - PENALTY)
@@ -87,7 +87,7 @@ def draw(network: SpikingNetwork, run: SimulationResult, optimum: np.ndarray) ->
 def error_table(
     network: SpikingNetwork, run: SimulationResult, optimum: np.ndarray
 ) -> list[tuple[float, ...]]:
-    """Return (t, distance of the rates since 0, of those since t/2, of the thresholded currents)."""
+    """Return t and the distances of three read-outs: rates since 0, rates since t/2, average currents."""
     rows = []
     for time in np.geomspace(min(10.0, run.duration / 10.0), run.duration, 4):
         read = (

@@ -1,12 +1,12 @@
 """Time steps and read-outs: how close a spiking network comes to the optimum, and when. Ten seconds.
 
-Above, after Tang, Lin and Davies (2017), arXiv:1705.05475, Figure 2: 400 neurons code random mixtures of 8
-of 400 random atoms with 64 features each, without negative entries (CLASSO).  The left panel compares
+The upper panels follow Tang, Lin and Davies (2017), arXiv:1705.05475, Figure 2: 400 neurons code random
+mixtures of 8 of 400 random atoms with 64 features, by non-negative codes (CLASSO).  The left panel compares
 networks on clocks of several steps with the exact network, the right panel read-outs of the exact network.
 
-Below is what can be certified without knowing the optimum: the duality gap of codes read through a smooth
-window, for 256 neurons and mixtures of 6 atoms.  The left panel has the papers' clock (Euler's steps, reset
-to zero), the right panel a clock that keeps charge (exact steps, threshold subtracted).
+The lower panels show a certificate that needs no optimum: the duality gap of codes through a smooth window,
+for 256 neurons and mixtures of 6 atoms.  The left panel has the clock of the papers (Euler's steps, reset to
+zero), the right panel a clock that keeps charge (exact steps, threshold subtracted).
 
     python -m examples.time_steps_and_read_outs [--output DIR] [--duration T] [--signals N]
 """
@@ -35,11 +35,11 @@ CLOCKS = {
     CHARGE: RealNeuron(),
 }
 LINES = {PAPERS: "-", EULER: "--", CHARGE: ":"}
-# The problems whose gap is certified; their penalty is CERTIFIED_PENALTY times the signal's `penalty_max`.
+# Sizes of the problems with certified gaps, and their penalty in units of the signal's `penalty_max`.
 N_CERTIFIED_ATOMS, N_CERTIFIED_ACTIVE, CERTIFIED_PENALTY = 256, 6, 0.1
 CERTIFIED_DURATION = 1280.0
 INVERSE_STEPS = (4, 8, 16, 32, 64, 100)
-STEP_COLOURS = (RED, ORANGE, GREEN, SKY, BLUE, PURPLE)  # from coarse to fine
+STEP_COLOURS = (RED, ORANGE, GREEN, SKY, BLUE, PURPLE)  # colours of steps, from coarse to fine
 LATE_START = 10.0  # start of the second read-out, in synaptic time constants
 MEMORY = 100.0  # time constant of the exponential weights, in synaptic time constants
 
@@ -47,7 +47,7 @@ MEMORY = 100.0  # time constant of the exponential weights, in synaptic time con
 def mixtures(
     n_signals: int, rng: np.random.Generator, *, n_atoms: int = N_ATOMS, n_active: int = N_ACTIVE
 ) -> LassoProblem:
-    """Return the problem: random unit atoms, and signals that mix a few of them."""
+    """Return the problem of coding mixtures of a few random atoms of norm one."""
     dictionary = rng.standard_normal((n_atoms, N_FEATURES))
     dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
     codes = np.zeros((n_signals, n_atoms))
@@ -67,7 +67,7 @@ def certified_problems(n_signals: int, rng: np.random.Generator) -> list[LassoPr
 
 
 def relative_error(problem: LassoProblem) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the function of codes of one signal that gives (E - E*) / E*, with E* by scikit-learn."""
+    """Return a function that computes (E - E*) / E* of codes of one signal; E* is from scikit-learn."""
     alpha = problem.l1_weights[0] / N_FEATURES
     lasso = Lasso(alpha=alpha, fit_intercept=False, positive=True, tol=1e-12, max_iter=1_000_000)
     code = lasso.fit(problem.dictionary.T, problem.signals[0]).coef_
@@ -81,7 +81,7 @@ def relative_error(problem: LassoProblem) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def fading_rate(spikes: SpikeTrain, time: float) -> np.ndarray:
-    """Return spike rates weighted by exp(-age / MEMORY), over the integral of this weight since 0."""
+    """Return spike rates with the weights exp(-age / MEMORY), over the integral of the weight since 0."""
     n_spikes = np.searchsorted(spikes.times, time, side="right")
     weights = np.exp((spikes.times[:n_spikes] - time) / MEMORY)
     counts = np.bincount(spikes.neurons[:n_spikes], weights, spikes.n_neurons)
@@ -89,13 +89,13 @@ def fading_rate(spikes: SpikeTrain, time: float) -> np.ndarray:
 
 
 def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the codes at each time by each read-out, NaN while the read-out does not exist yet."""
+    """Return the codes by each read-out at each time; before a read-out starts, its codes are NaN."""
     spikes = run.spikes
     late = times > 1.5 * LATE_START
     since_late_start = np.full((len(times), spikes.n_neurons), np.nan)
     since_late_start[late] = spikes.rate_curve(times[late], start=LATE_START)
     currents = run.record.average_current(times)
-    # The mean over [t/2, t] from the means over [0, t] and [0, t/2].
+    # The means over [0, t] and [0, t/2] give the mean over [t/2, t].
     late_currents = 2.0 * currents - run.record.average_current(times / 2.0)
     threshold = run.network.firing_threshold
     fading = [fading_rate(spikes, time) for time in times]
@@ -112,7 +112,7 @@ def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]
 def measure(problem: LassoProblem, duration: float, times: np.ndarray) -> dict[str | tuple, np.ndarray]:
     """Return, for each kind of run, the error of each signal at each time, shape (n_signals, n_times).
 
-    Keys are (time step, clock) for runs on a clock, and the name of the read-out for exact runs.
+    The key of a run on a clock is (time step, clock); the key of an exact run is the name of its read-out.
     """
     errors: dict = {}
     for signal in range(problem.n_signals):
@@ -137,8 +137,8 @@ def certified_gaps(
 ) -> np.ndarray:
     """Return the certified gap at each time, in units of half the squared norm of the only signal.
 
-    The code is the better one of two: the smooth rates, and the code max(u, 0) / theta of the currents u that
-    these rates cause.
+    The code is the better of two codes: the smooth rates, and max(u, 0) / theta of the currents u that these
+    rates cause.
     """
     smooth = np.array([spikes.smooth_rate(stop=time) for time in times])
     currents = network.soma_bias + np.array([network.weights.transpose_product(rate) for rate in smooth])
@@ -150,7 +150,7 @@ def certified_gaps(
 def certify(n_signals: int, times: np.ndarray) -> dict[str | tuple, np.ndarray]:
     """Return, for each kind of run, the certified gap of each signal at each time, (n_signals, n_times).
 
-    Keys are (clock, inverse of its step), and "events".
+    The key of a run on a clock is (clock, inverse of its step); the key of the exact run is "events".
     """
     gaps: dict = {}
     for problem in certified_problems(n_signals, np.random.default_rng(1)):
@@ -172,7 +172,7 @@ def typical(errors: np.ndarray) -> np.ndarray:
 
 
 def floor(errors: np.ndarray, times: np.ndarray) -> float:
-    """Return the typical error in the second half of the time."""
+    """Return the typical error in the second half of a run."""
     return float(np.exp(np.log(typical(errors)[times >= times[-1] / 2.0]).mean()))
 
 
@@ -196,7 +196,7 @@ def draw_errors(clocks: Axes, readings: Axes, errors: dict, times: np.ndarray) -
         times, typical(errors[exact]), color="black", linewidth=2.5, alpha=0.5, label="from event to event"
     )
     for clock, line in LINES.items():
-        # With a clock that keeps charge, the lines of all steps coincide.
+        # On a clock that keeps charge, the curves of all steps coincide.
         for time_step in TIME_STEPS if clock != CHARGE else (max(TIME_STEPS),):
             clocks.loglog(
                 times,
@@ -232,7 +232,7 @@ def draw_gaps(papers: Axes, charge: Axes, gaps: dict, times: np.ndarray) -> None
 
 
 def finish(panels: Sequence[Axes], times: np.ndarray) -> None:
-    """Label what all panels of a row have in common."""
+    """Label the axes of all panels of a row."""
     for panel in panels:
         panel.set(xlabel=TIME_LABEL, xlim=(times[0], times[-1]))
         panel.grid(alpha=0.3)
@@ -242,8 +242,8 @@ def finish(panels: Sequence[Axes], times: np.ndarray) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
     command.add_argument("--duration", type=float, default=10_000.0, help="in synaptic time constants")
-    command.add_argument("--signals", type=int, default=6, help="how many signals to average over")
-    command.add_argument("--certified", type=int, default=15, help="how many signals to certify")
+    command.add_argument("--signals", type=int, default=6, help="number of signals to average over")
+    command.add_argument("--certified", type=int, default=15, help="number of signals to certify")
     options = command.parse_args(arguments)
     problem = mixtures(options.signals, np.random.default_rng(0))
     times = np.geomspace(2.0, options.duration, 150)
@@ -285,7 +285,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def readings_at(marks: Sequence[float], times: np.ndarray, curve: np.ndarray) -> list[str]:
-    """Return the values of a curve at the times `marks`, interpolated, as text."""
+    """Return the interpolated values of a curve at the times `marks`, as text."""
     values = np.interp(np.log(marks), np.log(times), np.log(curve))
     return ["-" if np.isnan(value) else f"{np.exp(value):.1e}" for value in values]
 

@@ -1,8 +1,8 @@
 """V1 in spikes: learn receptive fields, then record from them as a laboratory would.
 
-A network learns from whitened photographs, which reach it through ON and OFF cells.  Its receptive fields are
-fitted with Gabor functions; it is shown drifting gratings, driven by Poisson spikes, adapted to one
-orientation, and lesioned.  The synaptic time constant is taken as 10 ms.
+A network learns from whitened photographs, which ON and OFF cells send to the network.  Gabor functions are
+fitted to its receptive fields.  The network sees drifting gratings, gets Poisson spikes, adapts to one
+orientation, and is lesioned.  The synaptic time constant is taken as 10 ms.
 """
 
 from __future__ import annotations
@@ -26,43 +26,44 @@ from dictlearn import (
 )
 from dictlearn.pictures import plot_atoms
 from examples._common import BLUE, GREY, ORANGE, at_least, figure, parser, save, table
-from examples._data import held_out, patch_signals, photographs
+from examples._data import photographs, split_patches
 from snn import Exact, Simulator, SpikeTrain, SpikingNetwork, Stimulus, Trials, simulate_trials
 from solvers import LassoProblem, lasso_network
 
-SIDE = 12  # pixels
+SIDE = 12  # side of a patch, in pixels
 PENALTY = 0.1
-CONTRAST = 3.0  # least norm of a patch without its mean, of an image of unit variance
-TIME_CONSTANT = 10.0  # ms
-SCALE = 0.2  # of codes: a neuron with a code of 0.2 fires once in a time constant, 100 spikes a second
+CONTRAST = 3.0  # least norm of a patch without its mean; images have unit variance
+TIME_CONSTANT = 10.0  # synaptic time constant, in ms
+SCALE = 0.2  # code of a neuron that fires once in a time constant, with 100 spikes a second
 FLOOR = Exact(potential_floor=0.0)
 
 ORIENTATIONS = np.pi * np.arange(24) / 24
-FREQUENCIES = (0.06, 0.1, 0.14, 0.18, 0.22, 0.26)  # cycles a pixel
-TEMPORAL_FREQUENCY = 2.0  # cycles a second
-FRAME = 10.0  # ms
-LARGEST_RATE = 100.0  # of an ON or OFF cell, spikes a second
-LEAST_RATE = 10.0  # spikes a second that a neuron must fire at its best grating to be analysed
+FREQUENCIES = (0.06, 0.1, 0.14, 0.18, 0.22, 0.26)  # spatial frequencies of gratings, in cycles a pixel
+TEMPORAL_FREQUENCY = 2.0  # temporal frequency of gratings, in cycles a second
+FRAME = 10.0  # duration of a frame, in ms
+LARGEST_RATE = 100.0  # largest rate of an ON or OFF cell, in spikes a second
+LEAST_RATE = 10.0  # least rate at the best grating of a neuron that is analysed, in spikes a second
 ADAPTING = FREQUENCIES[2]
-ADAPTATION, STRENGTH = 100.0, 1.0  # time constants; rise of a threshold for one spike in a time constant
-# A grating is shown for two cycles; the second is analysed.
+# Time of adaptation, in time constants; relative rise of a threshold for one spike in a time constant.
+ADAPTATION, STRENGTH = 100.0, 1.0
+# A grating is shown for two cycles, of which the second cycle is analysed.
 SECONDS = 2.0 / TEMPORAL_FREQUENCY
 STOP = 1000.0 * SECONDS / TIME_CONSTANT
 HALF = STOP / 2.0
 
 
 class Gabor(NamedTuple):
-    """Gabor functions fitted to receptive fields, an entry a neuron: lengths in pixels, angles in radians."""
+    """Gabor functions that fit the receptive fields of neurons; lengths in pixels, angles in radians."""
 
-    orientation: np.ndarray  # of the wave vector, in [0, pi)
+    orientation: np.ndarray  # angle of the wave vector, in [0, pi)
     frequency: np.ndarray
     across: np.ndarray  # standard deviation of the envelope along the wave vector
-    along: np.ndarray  # and across it
-    explained: np.ndarray  # share of the receptive field's variance
+    along: np.ndarray  # standard deviation of the envelope across the wave vector
+    explained: np.ndarray  # share of the receptive field's variance that the function explains
 
     @property
     def shape(self) -> np.ndarray:
-        """n_x and n_y of Ringach (2002): widths and lengths in cycles."""
+        """Widths and lengths in cycles, which Ringach (2002) calls n_x and n_y."""
         return np.stack([self.across, self.along]) * self.frequency
 
     @property
@@ -74,7 +75,7 @@ class Gabor(NamedTuple):
 
 
 def pixels() -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows and columns of a patch, from its middle."""
+    """Return the row and column of each pixel of a patch, relative to the middle."""
     rows, columns = np.mgrid[:SIDE, :SIDE] - (SIDE - 1) / 2.0
     return rows.ravel(), columns.ravel()
 
@@ -91,7 +92,7 @@ def waves(place: np.ndarray) -> np.ndarray:
 
 
 def fit_gabor(field: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the place of the best Gabor function of a receptive field, and the share that it explains."""
+    """Return the parameters of the Gabor function that fits best, and the share that it explains."""
 
     def residual(place):
         functions = waves(place)
@@ -118,7 +119,7 @@ def fit_gabors(fields: np.ndarray) -> Gabor:
 
 
 def grating(orientation: float, frequency: float, phases: np.ndarray) -> np.ndarray:
-    """Return gratings of unit norm as ON and OFF cells see them, a row a phase."""
+    """Return the responses of ON and OFF cells to gratings of unit norm, a row for each phase."""
     rows, columns = pixels()
     position = columns * np.cos(orientation) + rows * np.sin(orientation)
     patches = np.cos(2.0 * np.pi * frequency * position - np.asarray(phases)[:, np.newaxis])
@@ -127,19 +128,19 @@ def grating(orientation: float, frequency: float, phases: np.ndarray) -> np.ndar
 
 
 def drifting(orientation: float, frequency: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the times of the frames of a drifting grating, and what ON and OFF cells see of each."""
+    """Return the times of the frames of a drifting grating, and the responses of ON and OFF cells."""
     seconds = np.arange(0.0, SECONDS, FRAME / 1000.0)
     phases = 2.0 * np.pi * TEMPORAL_FREQUENCY * seconds
     return 1000.0 * seconds / TIME_CONSTANT, grating(orientation, frequency, phases)
 
 
 class Cortex:
-    """The network of learned neurons, and what drives it."""
+    """The network of learned neurons, and its stimuli."""
 
     def __init__(self, dictionary: np.ndarray) -> None:
         self.dictionary = dictionary
         problem = LassoProblem(dictionary, np.zeros((1, dictionary.shape[1])), PENALTY, positive=True)
-        self.network: SpikingNetwork = lasso_network(problem, 0, scale=SCALE)  # without a signal
+        self.network: SpikingNetwork = lasso_network(problem, 0, scale=SCALE)  # drive without a signal
 
     def drive(self, signals: np.ndarray) -> np.ndarray:
         return self.network.soma_bias + signals @ self.dictionary.T / SCALE
@@ -156,7 +157,7 @@ class Cortex:
         return Stimulus(spikes=spikes, weights=self.dictionary.T / (SCALE * gain))
 
     def adapted(self, orientation: float, frequency: float, strength: float) -> SpikingNetwork:
-        """Return the network after eight seconds of a grating: spikes raise thresholds, which fall again."""
+        """Return the network after eight seconds of a grating; spikes raise thresholds, which then decay."""
         times, frames = drifting(orientation, frequency)
         simulator, rested = Simulator(self.network, time=FLOOR), self.network.firing_threshold
         rise, part = np.zeros(len(rested)), 10  # frames between two changes of thresholds
@@ -171,20 +172,20 @@ class Cortex:
 
 
 class Tuning(NamedTuple):
-    """Responses to drifting gratings; rates in spikes a second."""
+    """Responses of neurons to drifting gratings; rates in spikes a second."""
 
-    rates: np.ndarray  # shape (n_frequencies, n_orientations, n_neurons)
-    modulation: np.ndarray  # F1 / F0 at each neuron's best grating
+    rates: np.ndarray  # mean rates, shape (n_frequencies, n_orientations, n_neurons)
+    modulation: np.ndarray  # ratio F1 / F0 of each neuron at its best grating
 
     @property
     def best(self) -> tuple[np.ndarray, np.ndarray]:
-        """The best frequency and orientation of each neuron, as indices."""
+        """The indices of the best frequency and of the best orientation of each neuron."""
         flat = self.rates.reshape(-1, self.rates.shape[2])
         return np.unravel_index(flat.argmax(axis=0), self.rates.shape[:2])  # type: ignore[return-value]
 
     @property
     def curves(self) -> np.ndarray:
-        """Rates at all orientations of the best frequency, shape (n_neurons, n_orientations)."""
+        """Rates at the best frequency for all orientations, shape (n_neurons, n_orientations)."""
         return self.rates[self.best[0], :, np.arange(self.rates.shape[2])]
 
     @property
@@ -192,7 +193,7 @@ class Tuning(NamedTuple):
         return self.rates.max(axis=(0, 1)) >= LEAST_RATE
 
     def half_widths(self) -> np.ndarray:
-        """Return half the width of each driven neuron's curve at half of its height, in degrees."""
+        """Return half the width of the tuning curve of each driven neuron at half height, in degrees."""
         step = 180.0 / len(ORIENTATIONS)
         fine = np.arange(0.0, 180.0, 0.5)
         widths = []
@@ -204,33 +205,33 @@ class Tuning(NamedTuple):
 
 
 def tuning_of(cortex: Cortex) -> Tuning:
-    """Show all gratings; count spikes in the second cycle."""
+    """Show all gratings to the network; return the responses in the second cycle."""
     films = [cortex.film(angle, frequency) for frequency in FREQUENCIES for angle in ORIENTATIONS]
     trials = simulate_trials(cortex.network, STOP, FLOOR, stimuli=films)
     edges = np.linspace(HALF, STOP, 51)
     counts = trials.binned(edges).reshape(len(FREQUENCIES), len(ORIENTATIONS), 50, -1)
     tuning = Tuning(counts.sum(axis=2) * TEMPORAL_FREQUENCY, np.zeros(0))
     cycle = counts[*tuning.best, :, np.arange(counts.shape[3])]
-    with np.errstate(invalid="ignore"):  # of silent neurons
+    with np.errstate(invalid="ignore"):  # a silent neuron has 0 / 0
         wave = np.exp(2j * np.pi * np.arange(50) / 50)
         return tuning._replace(modulation=2.0 * np.abs(cycle @ wave) / cycle.sum(axis=1))
 
 
 def sparseness(responses: np.ndarray) -> np.ndarray:
-    """Return the sparseness of Vinje and Gallant (2000), 0 to 1, of each column that responds."""
+    """Return the sparseness of Vinje and Gallant (2000), from 0 to 1, of each column with a response."""
     n = len(responses)
     responses = responses[:, responses.any(axis=0)]
     return (1.0 - responses.mean(axis=0) ** 2 / (responses**2).mean(axis=0)) / (1.0 - 1.0 / n)
 
 
 def decoded(rates: np.ndarray, tuning: Tuning) -> float:
-    """Return the orientation that the population vector says, in degrees."""
+    """Return the orientation of the population vector, in degrees."""
     vector = rates @ np.exp(2j * ORIENTATIONS[tuning.best[1]])
     return float(np.rad2deg(np.angle(vector)) / 2.0)
 
 
 def after_effect(cortex: Cortex, tuning: Tuning, tilts: np.ndarray, strength: float) -> np.ndarray:
-    """Return by how much gratings of some tilts seem tilted more, after one that is vertical, in degrees."""
+    """Return how much more gratings seem tilted after adaptation to a vertical grating, in degrees."""
     adapted = cortex.adapted(np.pi / 2.0, ADAPTING, strength)
     shifts = []
     for network in (cortex.network, adapted):
@@ -244,7 +245,7 @@ def after_effect(cortex: Cortex, tuning: Tuning, tilts: np.ndarray, strength: fl
 def recovery(
     learner: TwoPhaseLearner, signals: np.ndarray, tested: np.ndarray, n_samples: int
 ) -> list[tuple[int, float]]:
-    """Silence a fifth of the neurons; return the held-out objective after growing numbers of samples."""
+    """Silence a fifth of the neurons; return the held-out objective after several numbers of samples."""
     lesioned = np.arange(learner.n_atoms) % 5 == 0
 
     def score() -> float:
@@ -263,13 +264,13 @@ def recovery(
 
 
 class Findings(NamedTuple):
-    """What is drawn and printed."""
+    """The results that are drawn and printed."""
 
     dictionary: np.ndarray
     gabors: Gabor
     tuning: Tuning
     trials: Trials
-    neuron: int  # whose trials are drawn
+    neuron: int  # the neuron whose trials are drawn
     lifetime: np.ndarray
     population: np.ndarray
     tilts: np.ndarray
@@ -278,23 +279,20 @@ class Findings(NamedTuple):
 
 
 def record(n_neurons: int, n_samples: int, n_trials: int, n_patches: int) -> Findings:
-    """Learn, and do all experiments."""
-    parts = held_out([whiten(image) for image in photographs()])
-    signals, tested = (
-        patch_signals(part, SIDE, n, seed=seed, contrast=CONTRAST)
-        for seed, (part, n) in enumerate(zip(parts, (n_samples, n_patches), strict=True))
-    )
+    """Learn receptive fields, and return the results of all experiments."""
+    scenes = [whiten(image) for image in photographs()]
+    signals, tested = split_patches(scenes, SIDE, n_samples, n_patches, contrast=CONTRAST)
     settings = LearningSettings(penalty=PENALTY)
     learner = learn_dictionary(signals, n_neurons, settings=settings, n_samples=n_samples, rng=0)
     cortex = Cortex(learner.dictionary)
     tuning = tuning_of(cortex)
     frequencies, orientations = tuning.best
-    # A neuron that is driven well, but not the one that is driven best.
+    # Choose a neuron that is driven well, but not best.
     neuron = int(np.argsort(tuning.rates.max(axis=(0, 1)))[-n_neurons // 8])
     best = float(ORIENTATIONS[orientations[neuron]]), FREQUENCIES[frequencies[neuron]]
     stimuli = [cortex.poisson(*best, rng=seed) for seed in range(n_trials)]
     trials = simulate_trials(cortex.network, STOP, FLOOR, stimuli=stimuli)
-    # A quarter of a second of each natural patch, the first part of it left out.
+    # Show each natural patch for .3 seconds, and count the spikes of the last quarter of a second.
     shown = simulate_trials(cortex.network, 30.0, FLOOR, drives=cortex.drive(tested))
     responses = shown.binned([5.0, 30.0])[:, 0]
     tilts = np.arange(-80.0, 81.0, 10.0)
@@ -312,21 +310,21 @@ def record(n_neurons: int, n_samples: int, n_trials: int, n_patches: int) -> Fin
     )
 
 
-def draw_fields(found: Findings) -> Figure:
-    """Draw receptive fields, the shapes of their Gabor functions, and how well these fit."""
+def draw_fields(findings: Findings) -> Figure:
+    """Draw receptive fields, and the shapes and bandwidths of their Gabor functions."""
     picture = figure(11.0, 4.2)
     fields, shapes, bandwidths = picture.subplots(1, 3, width_ratios=(1.15, 1.0, 1.0))
-    plot_atoms(join_channels(found.dictionary[:144]), SIDE, columns=12, ax=fields)
+    plot_atoms(join_channels(findings.dictionary[:144]), SIDE, columns=12, ax=fields)
     fields.set_title("receptive fields: ON in white, OFF in black")
-    shapes.scatter(*found.gabors.shape, s=10.0, color=BLUE, alpha=0.6, linewidths=0.0)
-    limit = float(np.quantile(found.gabors.shape, 0.99))
+    shapes.scatter(*findings.gabors.shape, s=10.0, color=BLUE, alpha=0.6, linewidths=0.0)
+    limit = float(np.quantile(findings.gabors.shape, 0.99))
     shapes.plot([0.0, limit], [0.0, limit], color=GREY, linewidth=0.8)
     shapes.set(
         xlim=(0.0, limit), ylim=(0.0, limit), title="shapes of receptive fields",
         xlabel="$n_x$: width across the stripes, in cycles", ylabel="$n_y$: length along them, in cycles",
     )  # fmt: skip
-    is_band = np.isfinite(found.gabors.octaves)
-    bandwidths.hist(found.gabors.octaves[is_band], bins=np.linspace(0.5, 5.0, 19), color=BLUE)
+    is_band = np.isfinite(findings.gabors.octaves)
+    bandwidths.hist(findings.gabors.octaves[is_band], bins=np.linspace(0.5, 5.0, 19), color=BLUE)
     bandwidths.set(
         title=f"bandwidth of {is_band.sum()} neurons of {len(is_band)}",
         xlabel="octaves at half height", ylabel="neurons",
@@ -334,11 +332,11 @@ def draw_fields(found: Findings) -> Figure:
     return picture
 
 
-def draw_recordings(found: Findings) -> Figure:
-    """Draw tuning, trials, adaptation and the lesion."""
+def draw_recordings(findings: Findings) -> Figure:
+    """Draw tuning curves, trials, adaptation, and recovery from a lesion."""
     picture = figure(11.0, 6.6)
     (curves, modulation, after), (raster, sparse, lesion) = picture.subplots(2, 3)
-    tuning, degrees = found.tuning, np.rad2deg(ORIENTATIONS)
+    tuning, degrees = findings.tuning, np.rad2deg(ORIENTATIONS)
     order = np.argsort(-tuning.rates.max(axis=(0, 1)))
     for rank, colour in zip((2, len(order) // 8, len(order) // 4), (BLUE, ORANGE, GREY), strict=True):
         curves.plot(degrees, tuning.curves[order[rank]], color=colour, label=f"neuron {order[rank]}")
@@ -348,20 +346,20 @@ def draw_recordings(found: Findings) -> Figure:
     modulation.axvline(1.0, color=GREY, linestyle="--")
     modulation.set(title="simple cells are above 1", xlabel="F1 / F0", ylabel="neurons")
     after.axhline(0.0, color=GREY, linewidth=0.8)
-    after.plot(found.tilts, found.shifts, marker="o", markersize=3.0, color=BLUE)
+    after.plot(findings.tilts, findings.shifts, marker="o", markersize=3.0, color=BLUE)
     after.set(
         title="tilt after-effect", xlabel="tilt from the adapting grating (degrees)", ylabel="shift (degrees)"
     )
-    found.trials.plot(neurons=[found.neuron], ax=raster)
+    findings.trials.plot(neurons=[findings.neuron], ax=raster)
     ticks = np.linspace(0.0, STOP, 6)
     raster.set_xticks(ticks, labels=[f"{tick * TIME_CONSTANT:.0f}" for tick in ticks])
     raster.set_xlabel("time (ms; a time constant is 10 ms)")
     bins = np.linspace(0.9, 1.0, 41)
-    sparse.hist(found.lifetime, bins=bins, color=BLUE, label="of a neuron, over patches")
-    sparse.hist(found.population, bins=bins, color=ORANGE, alpha=0.7, label="of a patch, over neurons")
+    sparse.hist(findings.lifetime, bins=bins, color=BLUE, label="of a neuron, over patches")
+    sparse.hist(findings.population, bins=bins, color=ORANGE, alpha=0.7, label="of a patch, over neurons")
     sparse.set(title="natural patches", xlabel="sparseness", ylabel="neurons, patches")
     sparse.legend(fontsize="small")
-    samples, scores = np.transpose(found.recovery)
+    samples, scores = np.transpose(findings.recovery)
     lesion.axhline(scores[0], color=GREY, linestyle="--", label="before the lesion")
     lesion.plot(samples[1:], scores[1:], marker="o", markersize=3.0, color=BLUE, label="a fifth silenced")
     lesion.set(title="lesion and recovery", xlabel="patches seen since", ylabel="objective, held out")
@@ -369,9 +367,9 @@ def draw_recordings(found: Findings) -> Figure:
     return picture
 
 
-def report(found: Findings) -> str:
-    """Return a table of medians, with what was measured in animals where that is known."""
-    gabors, tuning, half = found.gabors, found.tuning, found.trials.binned([HALF, STOP])[:, 0]
+def report(findings: Findings) -> str:
+    """Return a table of medians and of the outer tenths."""
+    gabors, tuning, half = findings.gabors, findings.tuning, findings.trials.binned([HALF, STOP])[:, 0]
     responsive = half.mean(axis=0) >= 1.0
     fano = half[:, responsive].var(axis=0, ddof=1) / half[:, responsive].mean(axis=0)
     octaves = gabors.octaves[np.isfinite(gabors.octaves)]
@@ -383,8 +381,8 @@ def report(found: Findings) -> str:
         ("half width of orientation tuning, degrees", tuning.half_widths()),
         ("F1 / F0", tuning.modulation[tuning.is_driven]),
         ("Fano factor of counts in half a second", fano),
-        ("lifetime sparseness", found.lifetime),
-        ("population sparseness", found.population),
+        ("lifetime sparseness", findings.lifetime),
+        ("population sparseness", findings.population),
     ]
     numbers = [
         [name, *(f"{value:.2f}" for value in np.quantile(values, (0.1, 0.5, 0.9)))] for name, values in rows
@@ -396,21 +394,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = parser(__doc__.splitlines()[0])
     command.add_argument("--neurons", type=at_least(20), default=432)
     command.add_argument("--samples", type=at_least(100), default=60_000, help="patches to learn from")
-    command.add_argument("--trials", type=at_least(2), default=50, help="with Poisson spikes")
+    command.add_argument("--trials", type=at_least(2), default=50, help="trials with Poisson spikes")
     command.add_argument(
-        "--patches", type=at_least(10), default=1_000, help="held out, to code and to test on"
+        "--patches", type=at_least(10), default=1_000, help="held-out patches, to code and to test on"
     )
     options = command.parse_args(arguments)
-    found = record(options.neurons, options.samples, options.trials, options.patches)
+    findings = record(options.neurons, options.samples, options.trials, options.patches)
     print(f"{options.neurons} neurons, {options.samples:,} patches of {SIDE} x {SIDE} pixels")
-    print(f"neurons that a grating drives: {np.count_nonzero(found.tuning.is_driven)}")
-    print(report(found))
-    shift = found.shifts[np.abs(found.tilts) == 10.0]
+    print(f"neurons that a grating drives: {np.count_nonzero(findings.tuning.is_driven)}")
+    print(report(findings))
+    shift = findings.shifts[np.abs(findings.tilts) == 10.0]
     print(f"after-effect of a tilt of 10 degrees: {(shift[1] - shift[0]) / 2.0:.1f} degrees away")
-    (_, before), (_, lesioned), *_, (n_seen, after) = found.recovery
+    (_, before), (_, lesioned), *_, (n_seen, after) = findings.recovery
     print(f"objective {before:.4f}; a fifth lesioned {lesioned:.4f}; {n_seen:,} patches later {after:.4f}")
-    save(draw_fields(found), options.output, "v1_fields.png")
-    save(draw_recordings(found), options.output, "v1_recordings.png")
+    save(draw_fields(findings), options.output, "v1_fields.png")
+    save(draw_recordings(findings), options.output, "v1_recordings.png")
     return 0
 
 

@@ -17,25 +17,24 @@ from snn.base.value import Value
 from solvers import METHODS, LassoProblem, plan, solve
 from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
-# Standard deviation of the error of rounding to integers: an image of integers has at least this noise.
+# Standard deviation of the error of rounding to integers, which is the least noise of an image of integers.
 INTEGER_NOISE = 1.0 / math.sqrt(12.0)
-# Noise below this share of the range of an image is invisible: .25 of 255.
+# Least noise that is visible, as a share of the range of an image: .25 of 255.
 LEAST_NOISE = 1e-3
-
-# Atoms are dependent if a singular value or pivot is below this share of the largest.
+# Least singular value or pivot of independent atoms, as a share of the largest one.
 DEPENDENT_SHARE = 1e-10
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DenoisingResult(Value, Drawn):
-    """A denoised image, and figures of the codes behind it.
+    """A denoised image, and figures of the codes of its patches.
 
     Attributes
     ----------
     image : ndarray, shape (height, width) or (length,)
-        The result, not clipped to any range.
+        The denoised image, which is not clipped to any range.
     penalty : ndarray, shape (n_atoms,)
-        lambda of each atom.
+        The penalty lambda of each atom.
     n_patches : int
         Number of patches.
     nonzeros_per_patch : float
@@ -67,42 +66,42 @@ def denoise(
     The active-set method from spikes codes every patch without its mean.  The patch is replaced by its
     orthogonal projection on the atoms in its code, plus its mean; overlapping patches are averaged.
 
-    By default the penalty of an atom is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``: pure noise seldom
-    has a larger correlation with any of the n_atoms atoms.
+    By default the penalty of atom d_i is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``: the correlation of
+    pure noise with any of the n_atoms atoms is seldom larger.
 
     Parameters
     ----------
     image : array_like, shape (height, width) or (length,)
-        One channel.
+        One channel of an image, or a signal.
     dictionary : array_like, shape (n_atoms, n_pixels)
         One atom per row, for codes of either sign; apply `join_channels` to atoms of two channels.
     patch_size : int or (int, int)
-        Side of a square patch, or (height, width), in pixels; n_pixels is their product.  Of a signal, the
+        Side of a square patch, or (height, width), in pixels; n_pixels is their product.  For a signal, the
         length of a window.
     noise_level : float, optional
         Standard deviation of the noise, in units of the image: 25 of 255 is 0.1 for an image from 0 to 1.  If
-        all values are integers, of any dtype, it is at least 0.29.
+        all values are integers, of any dtype, the noise level is at least 0.29.
     penalty : float or array_like, shape (n_atoms,), optional
-        lambda, in place of `noise_level`.
+        The penalty lambda, in place of `noise_level`.
     stride : int, default 1
         Distance between neighbouring patches, in pixels.
     n_jobs : int, optional
-        As for `solvers.solve`.
+        See `solvers.solve`.
     progress : bool, default False
-        Whether to show a progress bar, in patches.
+        Whether to show a progress bar that counts patches.
 
     Warns
     -----
     IllPosedWarning
-        If no patch has an atom in its code although the image is not flat; if `noise_level` is below 0.1 % of
-        the range of the image; and for the dictionary, as for `LassoProblem`.
+        If all codes are zero although the image is not flat; if `noise_level` is below 0.1 % of the range of
+        the image; or if `LassoProblem` would warn of the dictionary.
     sklearn.exceptions.ConvergenceWarning
-        As for `solvers.solve`.
+        See `solvers.solve`.
 
     References
     ----------
-    Elad and Aharon (2006), IEEE Transactions on Image Processing 15: overlapping patches.  Donoho and
-    Johnstone (1994), Biometrika 81: the threshold sqrt(2 log n).
+    Overlapping patches: Elad and Aharon (2006), IEEE Transactions on Image Processing 15.  The threshold
+    sqrt(2 log n): Donoho and Johnstone (1994), Biometrika 81.
     """
     is_signal, image = np.ndim(image) == 1, as_plane(image)
     size = as_size("patch_size", patch_size, is_signal=is_signal)
@@ -112,7 +111,7 @@ def denoise(
     dictionary = checks.real_array(
         "dictionary", dictionary, shape=(None, n_pixels), meaning="one column a pixel"
     )
-    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # checks the atoms
+    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # this problem checks the atoms
     warn_if_ill_posed(silent)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
@@ -129,7 +128,7 @@ def denoise(
             block = slice(row, row + n_rows)
             patches, means = remove_mean(noisy[block].reshape(-1, n_pixels))
             problem = LassoProblem(dictionary, patches, penalty, gram=silent.gram)
-            with checks.without_warnings(IllPosedWarning):  # single blocks may have no detail
+            with checks.without_warnings(IllPosedWarning):  # a single block may have no detail
                 result = solve(problem, METHODS["active_set_from_spikes"], tol=1e-3, n_jobs=n_jobs)
             add_patches(windows[block], _projections(patches, dictionary, result.codes) + means)
             n_nonzeros += int(result.support_size.sum())
@@ -147,13 +146,13 @@ def denoise(
 
 
 def _penalty_of(image: np.ndarray, dictionary: np.ndarray, noise_level: Any, penalty: Any) -> np.ndarray:
-    """Check arguments; return lambda of each atom, from the noise level or as given."""
+    """Check arguments; return the penalty of each atom, from the noise level or from the caller."""
     if (noise_level is None) == (penalty is None):
         given = "neither" if penalty is None else "both"
         raise ValueError(f"noise_level or penalty must be given, and not both; got {given}")
     if penalty is None:
         noise_level = checks.positive_number("noise_level", noise_level)
-        # The dtype does not matter.  Images of zeros and ones are excluded: their unit is unknown.
+        # An image of integers may have any dtype.  The unit of an image of zeros and ones is unknown.
         is_of_integers = np.ptp(image) > 1.0 and bool((image == np.rint(image)).all())
         if is_of_integers and noise_level < INTEGER_NOISE:
             raise ValueError(
@@ -172,19 +171,21 @@ def _warn_of_units(
     """Warn if image and noise level, or penalty, seem to be in different units."""
     is_tiny = noise_level is not None and noise_level < LEAST_NOISE * np.ptp(image)
     if (not n_nonzeros and np.ptp(image) > 0.0) or is_tiny:
-        left = "the image with its noise is" if is_tiny else "no patch has an atom, and of each its mean is"
-        given = f"noise_level is {noise_level:.3g}" if noise_level else f"penalty is {value_range(penalty)}"
+        outcome = (
+            "the image keeps its noise" if is_tiny else "all codes are zero, so that only means are left"
+        )
+        level = f"noise_level is {noise_level:.3g}" if noise_level else f"penalty is {value_range(penalty)}"
         checks.warn_caller(
-            f"{left} left: {given}, and image has values from "
-            f"{image.min():.3g} to {image.max():.3g}; both must be in one unit",
+            f"{outcome}: {level}, and image has values from {image.min():.3g} to {image.max():.3g}: give "
+            "both in one unit",
             IllPosedWarning,
         )
 
 
 def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the projection of each patch on the atoms in its code."""
-    # Codes times atoms, which the penalty makes too small, were worse by 0.3 to 1.5 dB.  Least squares that
-    # keeps the signs of the code gained at most 0.01 dB (DCT atoms).
+    """Return the orthogonal projection of each patch on the atoms in its code."""
+    # Codes times atoms, which the penalty makes too small, were worse by 0.3 to 1.5 dB.  Least squares with
+    # the signs of the code gained at most 0.01 dB (DCT atoms).
     projections = np.zeros_like(patches)
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):
@@ -197,7 +198,7 @@ def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> n
             pivots = np.abs(np.einsum("kii->ki", triangle))
             dependent = np.flatnonzero(pivots.min(axis=1) <= DEPENDENT_SHARE * pivots.max(axis=1))
             if len(dependent):
-                # Use a basis of their span: QR would add arbitrary directions.
+                # Use a basis of the span of dependent atoms, because QR would add arbitrary directions.
                 left, values, _ = np.linalg.svd(columns[dependent], full_matrices=False)
                 spans = values > DEPENDENT_SHARE * values.max(axis=1, keepdims=True)
                 basis[dependent] = left * spans[:, np.newaxis]

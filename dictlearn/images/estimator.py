@@ -27,27 +27,27 @@ from solvers.estimator import Versioned
 from solvers.methods.method import named_method
 from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
-# Default side of crops in pixels, and its minimum in kernel sides, so that kernels have neighbours.
+# Default side of crops in pixels, and least side in sides of a kernel, so that kernels have neighbours.
 IMAGE_CROP = 64, 4
 SIGNAL_CROP = 512, 8
 
 
 @dataclass(eq=False, repr=False)
 class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator):
-    """Learn kernels of a convolutional dictionary from images or signals by spiking codes, and code in them.
+    """Learn kernels of a convolutional dictionary by spiking codes, and code images or signals in them.
 
     `fit` minimises the following sum over crops x of the images without their background, over kernels of
     norm one and codes::
 
         sum_x 1/2 ||x - sum_p sum_k a_(p, k) kernel_k placed at p||^2 + alpha ||a||_1
 
-    The spiking network (`solve_spiking`) codes a batch of crops to a certified `tol`.  Then each kernel in
-    turn is optimised for the codes of all batches so far, of which only sums are kept.  Only the codes come
-    from spikes.
+    The spiking network (`solve_spiking`) codes a batch of crops to a certified `tol`.  Then one kernel after
+    the other is optimised for the codes of all batches so far; only sums over these codes are kept.  Only
+    the codes come from spikes.
 
     `X` is a list of images of any sizes, or an array of images of one size: grey (height, width) or colour
-    (height, width, 3), of integers (uint8, uint16: white is one) or floats.  A three-dimensional array has
-    grey images; if its last axis is 4 or less, it may be one colour image, and is refused.  One-dimensional
+    (height, width, 3), of integers (uint8, uint16: white is one) or floats.  An array of three dimensions has
+    grey images; if its last axis is 4 or less, it may be a colour image, and is refused.  One-dimensional
     signals, such as an ECG or a sound, are a list of arrays (length,), an array (n_signals, length) or one
     signal, (length,).  Pass one image as [image].
 
@@ -56,7 +56,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     n_components : int, default 32
         Number of kernels.
     kernel_size : int or (int, int), default 8
-        Side of square kernels, or (height, width), in pixels; of signals, the length of kernels.
+        Side of square kernels, or (height, width), in pixels; for signals, the length of kernels.
     alpha : float, default 0.1
         The penalty of all coefficients, positive, in units of the images.
     stride : int, default 1
@@ -64,21 +64,21 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     positive : bool, default False
         Whether codes must not be negative.
     max_iter : int, default 1
-        Passes of `fit` through the images; each takes random crops with the total area of the images.
+        Number of passes of `fit` through the images; a pass has random crops of the images' total area.
     crop_size : int or (int, int), optional
-        Side of the crops, or (rows, columns), in pixels; for signals, their length.  Smaller images give
-        smaller crops.  The default is 64 pixels, or four kernel sides if that is more; for signals 512, or
-        eight kernel lengths.
+        Side of the crops, or (rows, columns), in pixels; for signals, the length of crops.  Smaller images
+        give smaller crops.  The default is 64 pixels or four kernel sides, whichever is more; for signals
+        512 or eight kernel lengths.
     batch_size : int, default 4
         Number of crops between two changes of the kernels.
     background : {"smooth", "mean", "none"} or float, default "smooth"
-        The part of an image that is not coded, see `prepare_image`; `inverse_transform` adds it again.
+        The part of an image that is not coded (`prepare_image`); `inverse_transform` adds this part again.
     margin : int, default 0
-        Pixels by which `transform` pads images at each side; see `prepare_image`.
+        Number of pixels by which `transform` pads images at each side; see `prepare_image`.
     tol : float, default 0.1
         Largest duality gap of the codes that kernels are learned from, as a share of 1/2 ||crop||^2.
     replace_dead : bool, default False
-        Whether the patches with the largest residuals replace kernels that no code of 32 crops uses.
+        Whether patches with large residuals replace dead kernels, which no code of the last 32 crops uses.
     method : str or Method, default "active_set"
         The method of `transform`: a name in `solvers.METHODS`, such as "spiking", or a method with your own
         options.
@@ -87,25 +87,25 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     dict_init : array_like, shape of `components_`, optional
         Kernels to start from; by default patches of the images.
     checkpoint, checkpoint_every, callback, progress
-        As for `continue_learning`, but only `fit` uses them, counted in batches; it calls back after each.
+        See `continue_learning`.  Here batches are counted, and `fit` calls back after every batch.
     random_state : int or RandomState, optional
-        Source of the start and the crops.  It must be an integer if there is a `checkpoint`.
+        Source of the start and the crops; with a `checkpoint`, an integer.
     n_jobs : int, optional
-        Number of workers that code crops; results do not depend on it.
+        Number of workers that code crops; results do not depend on this number.
     n_channels : int, optional
-        Length of the last axis of images and signals, if it does not hold colours; see `as_pixels`.
+        Length of the last axis of images and signals, if this axis does not hold colours; see `as_pixels`.
 
     Attributes
     ----------
     components_ : ndarray, shape (n_components, height, width[, n_channels])
-        The kernels, of norm one; of signals, (n_components, length[, n_channels]).
+        The kernels, of norm one; for signals, shape (n_components, length[, n_channels]).
     learner_ : KernelLearner
-        The learner, with `history`, `n_batches` and `dead_kernels` (in no code of the last 32 crops).
+        The learner, with `history`, `n_batches` and `dead_kernels`.
 
     Notes
     -----
     `alpha`, `positive`, `background`, `margin`, `method` and `transform_tol` say how images are coded, and
-    may change after `fit`.  scikit-learn's common checks do not apply, because they pass tables of numbers.
+    may change after `fit`.  scikit-learn's common checks pass tables of numbers and do not apply.
 
     Examples
     --------
@@ -151,7 +151,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
-            If no code has any coefficient, or some kernels are dead.
+            If all codes are zero, or some kernels are dead.
         """
         n_passes = checks.positive_integer("max_iter", self.max_iter)
         course = Course(
@@ -190,7 +190,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
             learner, seed, n_passes = copy.copy(self.learner_), self._seed, self._n_passes
             self._require_same(learner, frame, settings)
             learner.settings = settings
-        # Take the first pass of another seed, so that crops differ from earlier ones.
+        # Take the first pass of another seed, so that crops differ from earlier crops.
         crops = self._crops(frame, details, seed + n_passes)
         for batch in crops.batches(0):
             learner.learn(crops.cut(batch), n_jobs=self.n_jobs)
@@ -221,19 +221,19 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     def inverse_transform(
         self, X: list[sparse.csr_array] | sparse.csr_array | ArrayLike, images: list[np.ndarray] | ArrayLike
     ) -> list[np.ndarray] | np.ndarray:
-        """Return the images that codes and backgrounds give.
+        """Return the images that codes and backgrounds make.
 
         Parameters
         ----------
         X : list of array_like, shape (1, n_atoms) each, or array_like, shape (n_images, n_atoms)
             Codes, dense or sparse, as `transform` returns them.
         images : list of images or signals, or array_like
-            The images that were transformed: they give sizes and backgrounds.
+            The images that were transformed, which have the sizes and backgrounds.
 
         Returns
         -------
         list of ndarray, or ndarray, shape (n_images, height, width[, 3]) or (n_signals, length)
-            A list if X is a list.
+            The restored images: a list if X is a list, else an array.
         """
         is_list = isinstance(X, (list, tuple))
         codes: Any = X
@@ -263,7 +263,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:
         """Return minus the objective over the energy 1/2 ||x||^2 of images: from -1 to 0, larger is better.
 
-        It compares kernels at one `alpha` and one `background`.  It cannot choose `alpha`, since the
+        The score compares kernels at one `alpha` and one `background`.  It cannot choose `alpha`, since the
         objective falls with `alpha` for any images.
         """
         coded = self.encode(X)
@@ -313,7 +313,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         """Return the frame of images, and the images without their backgrounds."""
         frame, planes = frame_of(X, self.n_channels)
         kernel_size = frame.size("kernel_size", self.kernel_size)
-        # An image that is too small may be a row of one image, or have its channels as columns.
+        # An image that is too small may be a row of an image, or have channels as columns.
         hint = ": for one image pass [image], for channels that are no colours n_channels"
         for k, plane in enumerate(planes):
             require_room(plane.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)
@@ -343,12 +343,12 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     def _first_learner(
         self, frame: Frame, details: list[np.ndarray], settings: KernelSettings
     ) -> tuple[KernelLearner, int]:
-        """Return a new learner and the seed of the crops."""
+        """Return a new learner, and the seed of the crops."""
         kernel_size = frame.size("kernel_size", self.kernel_size)
         n_components = checks.positive_integer("n_components", self.n_components)
         if self.checkpoint is not None and self.random_state is None:
             raise ValueError(
-                "random_state must be an integer with a checkpoint, to continue with the same crops"
+                "random_state must be an integer with a checkpoint; got None: a later call needs it"
             )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.dict_init is None:
@@ -363,12 +363,12 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         shape = (self.n_components, *frame.size("kernel_size", self.kernel_size), *frame.channels)
         if learner.kernels.shape != shape or frame != self._frame:
             raise ValueError(
-                f"kernels have the shape {learner.kernels.shape} but parameters and images ask for {shape}: "
-                "call fit to start anew"
+                f"kernels must keep the shape {learner.kernels.shape} after the first call; got parameters "
+                f"and images for {shape}: call fit to start anew"
             )
         if learner.settings.stride != settings.stride:
             raise ValueError(
-                f"stride must not change after the first call, from {learner.settings.stride} to "
+                f"stride must not change after the first call, from {learner.settings.stride}; got "
                 f"{settings.stride}: call fit to start anew"
             )
 
@@ -393,7 +393,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
 
 
 def _warn_of_dead(learner: KernelLearner) -> None:
-    """Warn if codes have no coefficients, or some kernels are dead."""
+    """Warn if all codes are zero, or some kernels are dead."""
     n_dead = len(learner.dead_kernels)
     n_nonzeros = learner.history["n_nonzeros"]
     if not n_nonzeros.any():

@@ -1,4 +1,4 @@
-"""Images and one-dimensional signals as planes of floats and as signals of dictionaries, and the way back."""
+"""Conversion of images and one-dimensional signals to planes of floats and to signals, and back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from snn.base.value import Value
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
 from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
-# Integers of these types are brightness, from 0 to the largest value of the type.
+# NumPy types of integers that are brightness, from 0 to the largest value of the type.
 BRIGHTNESS = (np.uint8, np.uint16)
-# The last axis of an array may be channels if it is no longer than this.
+# Largest length of the last axis of an array for which the axis may be channels.
 MOST_CHANNELS = 4
 BACKGROUNDS = ("smooth", "mean", "none")
-# Detail below this share of the largest value of an image is a rounding error.
+# Largest detail, as a share of the largest value of an image, that is a rounding error.
 DETAIL_ROUNDING = 1e-13
 
 
 class Frame(NamedTuple):
-    """The form of images or signals, before they become planes of shape (height, width[, channels])."""
+    """The form of images or signals, from which planes of shape (height, width[, channels]) are made."""
 
     is_signal: bool
     n_channels: int | None
@@ -34,19 +34,19 @@ class Frame(NamedTuple):
         return kind + (f" with {self.channels[0]} channels" if self.channels else ", one channel")
 
     def size(self, name: str, value: Any) -> tuple[int, int]:
-        """Return a size, given as a side, a pair or a length, as (height, width)."""
+        """Return a side, a pair or a length as (height, width)."""
         return as_size(name, value, is_signal=self.is_signal)
 
     def kernels(
         self, name: str, value: ArrayLike, n_kernels: int | None, size: tuple[int, int]
     ) -> np.ndarray:
-        """Check kernels of this form, and return them as kernels of planes."""
+        """Check kernels for images of this form, and return them as kernels of planes."""
         shape = (n_kernels, *size[self.is_signal :], *self.channels)
         meaning = "(n_kernels, height, width[, n_channels]), of signals (n_kernels, length[, n_channels])"
         return checks.real_array(name, value, shape=shape, meaning=meaning).reshape(-1, *size, *self.channels)
 
     def without_row(self, plane: np.ndarray, axis: int = 0) -> np.ndarray:
-        """Return planes in this form, without the row axis if they are signals."""
+        """Return planes in the form of the images, without the axis of rows if they are signals."""
         return plane.take(0, axis) if self.is_signal else plane
 
 
@@ -55,7 +55,9 @@ def frame_of(images: Any, n_channels: int | None = None) -> tuple[Frame, list[np
     if n_channels is not None:
         n_channels = checks.positive_integer("n_channels", n_channels)
     if not isinstance(images, (np.ndarray, list, tuple)):
-        raise TypeError(f"images must be a list of images, or an array of them; got {type(images).__name__}")
+        raise TypeError(
+            f"images must be a list of images or an array; got {type(images).__name__}: pass a list"
+        )
     if isinstance(images, np.ndarray):
         if images.ndim == 0 or is_signal(images, n_channels):
             images = [images]
@@ -66,7 +68,7 @@ def frame_of(images: Any, n_channels: int | None = None) -> tuple[Frame, list[np
                 f"shape {images.shape}: for one colour image pass [image], for {others} list(images)"
             )
     if not len(images):
-        raise ValueError("images must not be empty; got none")
+        raise ValueError("images must have at least one image; got none")
     planes = []
     for k, image in enumerate(images):
         with checks.called(image=f"images[{k}]"):
@@ -92,12 +94,12 @@ def as_pixels(image: ArrayLike, *, n_channels: int | None = None) -> np.ndarray:
     """Return an image as floats, and a signal of one dimension as an image of one row.
 
     Unsigned integers of 8 and 16 bits in an image are divided by the largest of their type, 255 or 65,535;
-    True is 1 and False 0.  Floats, and all numbers of a signal, keep their values, in any unit.
+    True becomes 1 and False 0.  Floats, and all numbers of a signal, keep their values, in any unit.
 
     Parameters
     ----------
     image : array_like, shape (height, width[, 1 or 3]) or (length,)
-        Grey or colour, or a signal.
+        A grey or colour image, or a signal.
     n_channels : int, optional
         Length of the last axis, for channels of any kind: an image has shape (height, width, n_channels), and
         a signal (length, n_channels).
@@ -105,7 +107,7 @@ def as_pixels(image: ArrayLike, *, n_channels: int | None = None) -> np.ndarray:
     Returns
     -------
     ndarray, shape (height, width[, channels])
-        For a signal, (1, length[, n_channels]).
+        The pixels; for a signal, shape (1, length[, n_channels]).
     """
     pixels = np.asarray(image)
     if is_signal(pixels, n_channels):
@@ -135,7 +137,7 @@ def as_pixels(image: ArrayLike, *, n_channels: int | None = None) -> np.ndarray:
 
 
 def as_size(name: str, value: Any, *, is_signal: bool = False) -> tuple[int, int]:
-    """Return the side of a square, (height, width), or the length of a signal, as (height, width)."""
+    """Return the side of a square, a pair, or the length of a signal as (height, width)."""
     if isinstance(value, (tuple, list)) and not is_signal:
         return checks.integer_pair(name, value)
     side = checks.positive_integer(name, value)
@@ -144,22 +146,22 @@ def as_size(name: str, value: Any, *, is_signal: bool = False) -> tuple[int, int
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class PreparedImage(Value, Drawn):
-    """An image as the signal of a convolutional dictionary, and the way back.
+    """An image as the signal of a convolutional dictionary, from which the image can be restored.
 
     A signal of one dimension is an image of one row in all attributes; `restore` drops the row.
 
     Attributes
     ----------
     detail : ndarray, shape (rows, columns[, channels])
-        The image without its background, padded.
+        The padded image without its background.
     background : ndarray, shape of the image
         The part that was subtracted from the image.
     kernel_size : (int, int)
-        (height, width) of the kernels for which it was prepared.
+        Height and width of the kernels for which the image was prepared, in pixels.
     stride : int
-        The stride of these kernels.
+        The stride of the kernels, in pixels.
     frame : Frame
-        Dimensions and channels of the original image.
+        The dimensions and channels of the original image.
     """
 
     _shown: ClassVar = ("detail", "background", "stride")
@@ -181,14 +183,14 @@ class PreparedImage(Value, Drawn):
         Parameters
         ----------
         kernels : array_like, shape (n_kernels, height, width[, channels])
-            For a signal, (n_kernels, length[, channels]).
+            The kernels; for a signal, shape (n_kernels, length[, channels]).
         """
         planes = self.frame.kernels("kernels", kernels, None, self.kernel_size)
         shape = self.detail.shape[1] if self.frame.is_signal else self.detail.shape[:2]
         return ConvolutionalDictionary(self.frame.without_row(planes, axis=1), shape, self.stride)
 
     def restore(self, signal: ArrayLike) -> np.ndarray:
-        """Return the image of a signal: cut off the padding, and add the background.
+        """Return the image of a signal: the padding is cut off, and the background is added.
 
         Parameters
         ----------
@@ -215,26 +217,26 @@ def prepare_image(
 ) -> PreparedImage:
     """Return an image or signal of any size as the signal of a convolutional dictionary.
 
-    The smooth part of the image, which kernels code badly, is subtracted.  The rest is padded by its mirror
+    The smooth part of the image, which kernels code badly, is subtracted.  The detail is padded by its mirror
     image, which adds no edges, to a size that the grid of positions covers.  `PreparedImage.restore` undoes
-    both: to the last bit with ``background="none"``, otherwise up to the rounding of a sum.
+    both steps: to the last bit with ``background="none"``, otherwise up to the rounding of a sum.
 
     Parameters
     ----------
     image : array_like, shape (height, width[, 1 or 3]) or (length,)
-        An image or a signal, as for `as_pixels`.
+        An image or a signal; see `as_pixels`.
     kernel_size : int or (int, int)
-        Side of square kernels, or (height, width), in pixels; of a signal, their length.
+        Side of square kernels, or (height, width), in pixels; for a signal, the length of kernels.
     stride : int, default 1
-        Distance between neighbouring positions, in pixels.
+        Distance between neighbouring positions of kernels, in pixels.
     margin : int, default 0
         Least number of pixels by which each side is padded.  Without a margin, fewer kernels cover a pixel
-        near the edge; with a kernel's side minus the stride, the same number covers every pixel.
+        near the edge; with a kernel's side minus the stride, equally many kernels cover every pixel.
     background : {"smooth", "mean", "none"} or float, default "smooth"
         The part of each channel that is subtracted.  "smooth" is the image blurred by a Gaussian whose
-        standard deviation is half the longer side of a kernel; a float is this deviation in pixels.
+        standard deviation is half the longer side of a kernel; a float is the standard deviation in pixels.
     n_channels : int, optional
-        Length of the last axis, as for `as_pixels`.
+        Length of the last axis; see `as_pixels`.
     """
     plane = as_pixels(image, n_channels=n_channels)
     frame = Frame(is_signal(image, n_channels), n_channels, plane.shape[2:])
@@ -249,7 +251,7 @@ def prepared_plane(
     margin: int,
     background: str | float,
 ) -> PreparedImage:
-    """Prepare an image of this form; see `prepare_image`."""
+    """Return the plane of an image as the signal of a dictionary; see `prepare_image`."""
     stride = checks.positive_integer("stride", stride)
     margin = checks.non_negative_integer("margin", margin)
     require_room(plane.shape[:2], kernel_size)
@@ -262,13 +264,13 @@ def prepared_plane(
 
 
 def _padding(shape: tuple[int, ...], padded: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return (before, after) pixels of padding, vertical and horizontal; an odd pixel comes after."""
+    """Return the pixels of padding (before, after), vertical and horizontal; an odd pixel comes after."""
     missing = (new - old for old, new in zip(shape[:2], padded, strict=False))
     return [(n // 2, n - n // 2) for n in missing]
 
 
 def background_of(pixels: np.ndarray, background: str | float, kernel_size: tuple[int, int]) -> np.ndarray:
-    """Return the background of an image, in its shape; see `prepare_image`."""
+    """Return the background of an image, with the shape of the image; see `prepare_image`."""
     if isinstance(background, str):
         checks.one_of("background", background, BACKGROUNDS)
         width = max(kernel_size) / 2
@@ -279,9 +281,9 @@ def background_of(pixels: np.ndarray, background: str | float, kernel_size: tupl
     if background == "mean":
         below = np.broadcast_to(pixels.mean(axis=(0, 1)), pixels.shape)
     else:
-        from scipy.ndimage import gaussian_filter  # here, because it takes long to import
+        from scipy.ndimage import gaussian_filter  # imported here, because its import takes long
 
-        # "reflect" is what NumPy calls "symmetric".
+        # SciPy's mode "reflect" is NumPy's mode "symmetric".
         below = gaussian_filter(pixels, width, mode="reflect", axes=(0, 1))
     is_all = np.abs(pixels - below).max() <= DETAIL_ROUNDING * np.abs(pixels).max()
     return (pixels if is_all else below).copy()
@@ -289,14 +291,14 @@ def background_of(pixels: np.ndarray, background: str | float, kernel_size: tupl
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class CodedImage(Drawn):
-    """An image, its code and its certificate.
+    """An image with its code and its certificate.
 
     Attributes
     ----------
     prepared : PreparedImage
         The image as a signal, and its background.
     problem : LassoProblem
-        The problem that was solved.
+        The coding problem of the image.
     result : SparseCodingResult
         The code, its objective and duality gap, as the solver returned them.
     """

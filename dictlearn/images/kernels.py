@@ -1,4 +1,4 @@
-"""Online learning of kernels: a spiking network codes crops of images, then kernels adapt to the codes."""
+"""Online learning of kernels: a spiking network codes crops of images, and kernels adapt to the codes."""
 
 import copy
 import json
@@ -22,28 +22,27 @@ from solvers.problem.convolutional_dictionary import ConvolutionalAtoms, valid_s
 from solvers.problem.messages import ZeroCodesWarning
 from solvers.workers.blas import one_blas_thread
 
-# A kernel is dead if none of the last DEAD_AFTER images has a coefficient of it.
+# Number of images without a coefficient of a kernel after which the kernel is dead.
 DEAD_AFTER = 32
-# Columns of the history: counts so far, and means over the images of a batch.
+# Columns of the history: the number of images so far, and means over the images of a batch.
 HISTORY = ("n_samples", "objective", "energy", "gap", "n_nonzeros", "n_spikes")
-# Range of the largest value of images in which sums of its squares stay in the range of floats.
+# Limits of the largest value of images, within which sums of its squares stay in the range of floats.
 SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
-# Largest norm of a saved kernel: one, up to rounding.
+# Largest norm of a kernel in a file: one, and a margin for rounding.
 LARGEST_KERNEL_NORM = 1.0 + 1e-9
-# Sweeps over the kernels after a batch; exponent of forgetting old batches (docs/images.md, section 2).
+# Number of sweeps over the kernels after a batch, and exponent of forgetting (docs/images.md, section 2).
 N_SWEEPS, FORGETTING = 2, 3.0
-# Number of patches per kernel from which a random start chooses.
+# Number of candidate patches for each kernel of a random start.
 CANDIDATES = 20
-# Largest cosine between two kernels of a random start.
+# Largest magnitude of the cosine of two kernels of a random start.
 LARGEST_COSINE = 0.999
-NOTHING_BESIDE = Course()
-# The shape of crops, and the image, top row and left column of each crop.
+# A batch: the shape of its crops, and the image, top row and left column of each crop.
 Batch = tuple[tuple[int, int], list[tuple[int, int, int]]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class KernelSettings(Value):
-    """Settings of kernel learning, which are parameters of `ConvolutionalDictionaryLearning`."""
+    """Settings of the learning of kernels; see `ConvolutionalDictionaryLearning`."""
 
     penalty: float = checked(checks.positive_number)
     stride: int = checked(checks.positive_integer, default=1)
@@ -54,16 +53,16 @@ class KernelSettings(Value):
 
 @dataclass(init=False, eq=False, repr=False, kw_only=True)
 class KernelLearner(Resumable):
-    """Kernels, and the sums over images from which they are learned."""
+    """Kernels, and sums over coded images from which kernels are learned."""
 
-    # The size of the sums does not depend on the number of images: n_kernels^2 numbers for each lag at which
-    # kernels overlap.  Before batch t all sums are multiplied by ``(1 - 1 / t) ** 3``.  Between batches,
-    # `settings` may be replaced by others with the same stride.
+    # The sums have n_kernels^2 numbers for each lag at which kernels overlap, for any number of images.
+    # Before batch t all sums are multiplied by ``(1 - 1 / t) ** 3``.  Between batches, `settings` may be
+    # replaced by settings with the same stride.
 
     _shown: ClassVar = ("kernels", "n_samples", "n_batches", "n_replaced", "dead_kernels")
 
     settings: KernelSettings
-    # For each kernel, the number of images learned from when a code last used it.
+    # For each kernel, the value of `n_samples` when a code last used the kernel.
     last_used: np.ndarray = in_file("iu", ("kernels",), 0)
     n_samples: int = in_file("iu", (), 0, default=0)
     n_batches: int = in_file("iu", (), 0, default=0)
@@ -92,13 +91,13 @@ class KernelLearner(Resumable):
 
     @property
     def kernels(self) -> np.ndarray:
-        """The kernels, of norm one, in the shape of the start.  A copy."""
+        """A copy of the kernels, at norm one, in the shape of the start."""
         kernels = self._kernels.reshape(len(self._kernels), -1)
         return (kernels / np.linalg.norm(kernels, axis=1, keepdims=True)).reshape(self._shape)
 
     @property
     def kernel_size(self) -> tuple[int, int]:
-        """(height, width) of a kernel, in pixels."""
+        """Height and width of a kernel, in pixels."""
         return self._shape[1], self._shape[2]
 
     @property
@@ -108,15 +107,15 @@ class KernelLearner(Resumable):
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """Figures of each batch, coded with the kernels before it."""
-        # Images so far; means of objective, 1/2 ||x||^2, gap as a share of it, nonzeros and spikes.
+        """The figures of each batch, whose codes use the kernels before the batch."""
+        # The number of images so far, and means: objective, 1/2 ||x||^2, relative gap, nonzeros and spikes.
         return self._history.columns()
 
     @one_thread
     def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Code images, (n_images, rows, columns[, n_channels]), improve the kernels, return the codes."""
-        new = copy.deepcopy(self)  # assigned at once below: Ctrl-C comes before or after
-        # BLAS rounds differently with the number of its threads.
+        new = copy.deepcopy(self)  # one assignment below: Ctrl-C comes before it or after it
+        # The rounding of BLAS depends on the number of its threads.
         with one_blas_thread():
             result = new._learn(images, n_jobs)
         assign(self, **vars(new))
@@ -133,7 +132,7 @@ class KernelLearner(Resumable):
         dictionary = ConvolutionalAtoms(self.kernels, images.shape[1:3], settings.stride)
         signals = images.reshape(len(images), -1)
         problem = LassoProblem(dictionary, signals, settings.penalty, positive=settings.positive)
-        with checks.without_warnings(ZeroCodesWarning):  # single crops may have no detail
+        with checks.without_warnings(ZeroCodesWarning):  # a single crop may have no detail
             result = solve_spiking(problem, tol=settings.tol, n_jobs=n_jobs)
         codes = result.sparse_codes
         self.n_batches += 1
@@ -182,7 +181,7 @@ class KernelLearner(Resumable):
         values, arrays = cls._conforming(entries, cls._others)
         kernels, history = arrays["kernels"], arrays["history"]
         learner = cls(kernels, KernelSettings(**json.loads(str(arrays["settings"]))))
-        # Keep kernels as saved: another scaling to norm one would change their last bits.
+        # Keep the saved kernels: another scaling to norm one would change their last bits.
         saved = kernels.reshape(learner._kernels.shape)
         assign(learner, **values, _kernels=saved, _history=History(HISTORY, history))
         statistics = learner._statistics
@@ -206,7 +205,7 @@ class KernelLearner(Resumable):
     def _replace(
         self, problem: LassoProblem, dictionary: ConvolutionalAtoms, result: SpikingCodingResult
     ) -> None:
-        """Replace dead kernels by distant patches with the largest residual energy."""
+        """Replace dead kernels by the patches with the largest residual energy, which do not overlap."""
         dead = self.dead_kernels
         if not len(dead):
             return
@@ -234,8 +233,8 @@ class KernelLearner(Resumable):
 def random_kernels(
     details: list[np.ndarray], n_kernels: int, kernel_size: tuple[int, int], rng: np.random.Generator
 ) -> np.ndarray:
-    """Return patches of images with norm one and different directions; if there are too few, add noise."""
-    # The probability of a patch is proportional to its energy.
+    """Return patches of images with norm one and different directions, and noise if patches are too few."""
+    # The probability that a patch is drawn is proportional to its energy.
     areas = np.array([detail.shape[0] * detail.shape[1] for detail in details], dtype=float)
     n_candidates = CANDIDATES * n_kernels
     height, width = kernel_size
@@ -249,7 +248,7 @@ def random_kernels(
     energies = np.square(rows / (np.abs(rows).max() or 1.0)).sum(axis=1)
     n_usable = np.count_nonzero(energies)
     if n_usable == 0:
-        raise ValueError("images must not be constant without their background: there is nothing to learn")
+        raise ValueError("images must not be constant without background; got zeros: nothing to learn")
     order = rng.choice(n_candidates, n_usable, replace=False, p=energies / energies.sum())
     noise = rng.standard_normal((n_kernels, rows.shape[1]))
     candidates = np.concatenate([rows[order], noise])
@@ -269,7 +268,7 @@ def random_kernels(
 
 
 class Crops(NamedTuple):
-    """Images, and their division into batches of crops, pass after pass."""
+    """Images, and their division into batches of crops for each pass."""
 
     images: list[np.ndarray]
     size: tuple[int, int]
@@ -279,9 +278,9 @@ class Crops(NamedTuple):
     seed: int
 
     def batches(self, number: int) -> list[Batch]:
-        """Return the batches of crops of one pass, in a random order."""
-        # The area of an image determines the number of its crops, whose places are all equally likely, so
-        # every pass has the same number of batches.
+        """Return the batches of crops of a pass, in random order."""
+        # The area of an image determines the number of its crops, so all passes have equally many batches.
+        # All places of a crop are equally likely.
         rng = np.random.default_rng([self.seed, number])
         corners: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         for n, image in enumerate(self.images):
@@ -303,20 +302,15 @@ class Crops(NamedTuple):
         return np.stack([self.images[n][top : top + rows, left : left + columns] for n, top, left in places])
 
     def shape_of(self, image_shape: tuple[int, ...]) -> tuple[int, int]:
-        """Return (rows, columns) of an image's crops, the largest that the grid of kernels covers."""
+        """Return (rows, columns) of the crops of an image: the largest size that a grid of kernels covers."""
         largest = (min(image_shape[0], self.size[0]), min(image_shape[1], self.size[1]))
         return valid_shape(largest, self.kernel_size, self.stride, pad=False)
 
 
 def learn_kernels(
-    learner: KernelLearner,
-    crops: Crops,
-    *,
-    n_passes: int,
-    n_jobs: int | None = None,
-    course: Course = NOTHING_BESIDE,
+    learner: KernelLearner, crops: Crops, *, n_passes: int, n_jobs: int | None = None, course: Course
 ) -> None:
-    """Learn from passes through images, starting from the state of the learner or of its checkpoint."""
+    """Learn from passes through images, from the state of the learner or of its checkpoint."""
     passes = [batch for number in range(n_passes) for batch in crops.batches(number)]
 
     def learn(batch: Batch) -> float:

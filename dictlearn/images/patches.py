@@ -12,29 +12,29 @@ from dictlearn.images.frame import as_size
 from dictlearn.images.preprocessing import remove_mean
 from snn.base import checks
 
-# Pixels of the patches that `random_patches` examines at a time: 32 MB of float64.
+# Largest number of pixels of the patches that `random_patches` tests at a time: 32 MB of float64.
 PIXELS_PER_BATCH = 2**22
 
 
 def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stride: int = 1) -> np.ndarray:
     """Cut an image into patches, or a signal of one dimension into windows, one in each row.
 
-    Patches start at rows and columns 0, `stride`, 2 `stride`, ...; those that would reach past the
-    edge are left out.
+    Patches start at rows and columns 0, `stride`, 2 `stride`, ...; patches that would cross the edge
+    are left out.
 
     Parameters
     ----------
     image : array_like, shape (height, width) or (length,)
         One channel.
     patch_size : int or (int, int)
-        Side of a square patch, or (height, width), in pixels; of a signal, the length of a window.
+        Side of a square patch, or (height, width), in pixels; for a signal, the length of a window.
     stride : int, default 1
-        Distance between neighbouring patches, in pixels; the side of a patch gives patches without overlap.
+        Distance between neighbouring patches, in pixels; a stride of the patch's side leaves no overlap.
 
     Returns
     -------
     ndarray, shape (n_patches, patch height * patch width)
-        A copy, in row-major order: both the patches of the image and the pixels of a patch.
+        A copy; the patches of the image and the pixels of each patch are in row-major order.
     """
     size = as_size("patch_size", patch_size, is_signal=np.ndim(image) == 1)
     stride = checks.positive_integer("stride", stride)
@@ -51,27 +51,26 @@ def random_patches(
 ) -> np.ndarray:
     """Draw patches from random places of one or several images, one in each row.
 
-    All places of all images are equally likely, and none is drawn twice.
+    All places of all images are equally likely, and no place is drawn twice.
 
     Parameters
     ----------
     images : array_like, shape (height, width) or (length,), or list of such arrays
-        One image, or several of any shapes; or one signal, or several of any lengths.  An array is one image
-        or signal: if it holds several, pass ``list(images)``.
+        One image, or several images of any shapes; or one signal, or several signals of any lengths.  An
+        array is one image or signal: for an array of several, pass ``list(images)``.
     patch_size : int or (int, int)
-        Side of a square patch, or (height, width), in pixels; of signals, the length of a window.
+        Side of a square patch, or (height, width), in pixels; for signals, the length of a window.
     n_patches : int
         Number of patches.
     rng : int or Generator, optional
-        For the places and their order.
+        Source of the random places and their order.
     least_contrast : float, default 0
-        Draw only patches whose norm without their mean is at least this value.  Learning from photographs is
-        better without sky.
+        Least norm of a patch without its mean.  Dictionaries of photographs are better without sky.
 
     Returns
     -------
     ndarray, shape (n_patches, patch height * patch width)
-        In random order.
+        The patches in random order.
     """
     planes, is_signal = _as_planes(images)
     size = as_size("patch_size", patch_size, is_signal=is_signal)
@@ -79,7 +78,7 @@ def random_patches(
     least_contrast = checks.non_negative_number("least_contrast", least_contrast)
     views = [windows_of(plane, size) for plane in planes]
     ends = np.cumsum([view.shape[0] * view.shape[1] for view in views])
-    # A permutation of all places needs as much memory as the images, but with it the search always ends.
+    # A permutation of all places needs as much memory as the images, but makes sure that the search ends.
     places = np.random.default_rng(rng).permutation(ends[-1])
     step = max(1, min(PIXELS_PER_BATCH // (size[0] * size[1]), 2 * n_patches + 100))
     patches = np.empty((min(n_patches, len(places)), size[0] * size[1]))
@@ -108,16 +107,16 @@ def reconstruct_from_patches(
     *,
     stride: int = 1,
 ) -> np.ndarray:
-    """Return the image with its patches where `extract_patches` cut them; overlaps are averaged.
+    """Return the image that patches make at the places of `extract_patches`; overlaps are averaged.
 
     Parameters
     ----------
     patches : array_like, shape (n_patches, patch height * patch width)
-        In the order of `extract_patches`.
+        The patches in the order of `extract_patches`.
     image_shape : (int, int) or int
-        Height and width of the image, in pixels; or the length of a signal.
+        Height and width of the image, in pixels, or the length of the signal.
     patch_size, stride
-        As for `extract_patches`.
+        See `extract_patches`.
     """
     if np.shape(image_shape) == (1,):
         (image_shape,) = image_shape  # type: ignore[misc]
@@ -153,7 +152,9 @@ def as_plane(image: ArrayLike, name: str = "image") -> np.ndarray:
 def windows_of(plane: np.ndarray, size: tuple[int, int], stride: int = 1) -> np.ndarray:
     """Return a view of all patches of an image, shape (rows, columns, patch height, patch width)."""
     if size[0] > plane.shape[0] or size[1] > plane.shape[1]:
-        raise ValueError(f"patch_size must fit into the image, {plane.shape}; got {size}")
+        raise ValueError(
+            f"patch_size must fit into the image, {plane.shape}; got {size}: choose a smaller one"
+        )
     return sliding_window_view(plane, size, writeable=plane.flags.writeable)[::stride, ::stride]
 
 
@@ -172,25 +173,25 @@ def patch_counts(shape: tuple[int, int], size: tuple[int, int], stride: int) -> 
     if not counts.all():
         row, column = np.argwhere(counts == 0.0)[0].tolist()
         raise ValueError(
-            f"patches must cover every pixel; patches of {size} at stride {stride} leave out row {row} and "
-            f"column {column} of {shape}"
+            f"stride must let patches of {size} cover every pixel; got {stride}, which leaves out row {row} "
+            f"and column {column} of {shape}: choose a smaller one"
         )
     return counts
 
 
 def _as_planes(value: Any) -> tuple[list[np.ndarray], bool]:
-    """Return a list of planes, from one image or signal or from a sequence; and whether they are signals."""
+    """Return images or signals as a list of planes, and whether the planes are signals."""
     if not isinstance(value, (list, tuple)) or all(getattr(image, "ndim", 0) == 0 for image in value):
         return [as_plane(value, "images")], np.ndim(value) == 1
     planes = [as_plane(image, f"images[{k}]") for k, image in enumerate(value)]
     kinds = {np.ndim(image) == 1 for image in value}
     if len(kinds) > 1:
-        raise ValueError("images must all be images, or all signals of one dimension; got both")
+        raise ValueError("images must all be images, or all signals of one dimension; got both: call twice")
     return planes, kinds.pop()
 
 
 def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the patches at these places, numbered through all images, shape (n_places, n_pixels)."""
+    """Return patches, shape (n_places, n_pixels), at places that are numbered through all images."""
     owners = np.searchsorted(ends, places, side="right")
     patches = np.empty((len(places), views[0].shape[2] * views[0].shape[3]))
     for k, view in enumerate(views):
@@ -207,20 +208,20 @@ def overcomplete_dct(patch_size: int | tuple[int, int], n_atoms: int) -> np.ndar
 
         w_k(x) = cos(pi k (x + 1/2) / n)    k = 0 .. n - 1, x = 0 .. side - 1
 
-    The mean is subtracted from each wave except the constant one, and all are scaled to unit norm.  If n
-    equals both sides, this is the orthonormal DCT-II.
+    The mean is subtracted from each wave except the constant wave, and all waves have unit norm.  If n equals
+    both sides, the dictionary is the orthonormal DCT-II.
 
     Parameters
     ----------
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels.
     n_atoms : int
-        The square of a whole number that is not less than either side.
+        Number of atoms, the square of a whole number that is not less than either side.
 
     Returns
     -------
     ndarray, shape (n_atoms, height * width)
-        Unit-norm rows; row 0 is constant, every other sums to zero.  Together they span all patches.
+        Atoms of unit norm, which span all patches; row 0 is constant, and every other row sums to zero.
     """
     sides = as_size("patch_size", patch_size)
     n_atoms = checks.positive_integer("n_atoms", n_atoms)

@@ -7,7 +7,7 @@ from dictlearn.atoms import scaled_by_power_of_two, unit_rows
 from snn._interrupts import float_errors
 from snn.base import checks
 
-# Below this share of the unfiltered image's standard deviation, a filtered image is only rounding errors.
+# Largest standard deviation of a filtered image that is only rounding, as a share of the image's own.
 FILTER_ROUNDING = 1e-12
 
 
@@ -62,11 +62,13 @@ def join_channels(split: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     split : array_like, shape (n_signals, 2 * n_features)
-        Signals, or atoms, one in each row; both channels of a feature may be non-zero.
+        Signals or atoms, one in each row; both channels of a feature may be nonzero.
     """
     split = checks.real_array("split", split, shape=(None, None), meaning="(n_signals, 2 * n_features)")
     if split.shape[1] % 2:
-        raise ValueError(f"split must have two columns a feature; got {split.shape[1]} columns")
+        raise ValueError(
+            f"split must have an even number of columns, two for each feature; got {split.shape[1]}"
+        )
     n_features = split.shape[1] // 2
     return split[:, :n_features] - split[:, n_features:]
 
@@ -82,9 +84,9 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     Parameters
     ----------
     image : array_like, shape (height, width)
-        One channel.
+        One channel of an image.
     cutoff : float, default 0.4
-        In cycles per pixel; along its sides an image has at most 1/2.
+        Cutoff frequency in cycles per pixel; along its sides an image has at most 1/2.
 
     Notes
     -----
@@ -97,7 +99,7 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
     cutoff = checks.positive_number("cutoff", cutoff)
     scaled, _ = scaled_by_power_of_two(image, axis=None)
-    # Differences from the minimum are exact for numbers near each other; differences from the mean are not.
+    # The difference of two similar numbers is exact, so subtract the minimum first, and then the mean.
     centred = scaled - scaled.min()
     if not centred.any():
         raise ValueError(f"image must not be constant; got {image.flat[0]} everywhere")
@@ -110,5 +112,7 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     filtered = np.fft.irfft2(np.fft.rfft2(centred) * amplitude, image.shape)
     deviation = filtered.std()
     if not deviation > FILTER_ROUNDING * centred.std():
-        raise ValueError(f"image must vary at frequencies about or below cutoff={cutoff:g}; got none")
+        raise ValueError(
+            f"image must vary at frequencies up to cutoff={cutoff:g}; got none: choose a larger cutoff"
+        )
     return (filtered - filtered.mean()) / deviation

@@ -1,4 +1,4 @@
-"""Sums over coded images, of a size that does not depend on their number, and the best kernels for them.
+"""Sums over coded images, whose size does not depend on the number of images, and the best kernels.
 
 If the codes a of images x are fixed, the data term is a quadratic function of the kernels d::
 
@@ -8,7 +8,7 @@ If the codes a of images x are fixed, the data term is a quadratic function of t
     B[k]          = sum_p a_(p, k) (pixels of x at p)       codes with images
     (A d)_k(u)    = sum_(i, j) sum_l A[k, i, j, l] d_l(u - stride (i, j))
 
-The formula is exact, because all atoms lie within the image.
+The equation is exact, because all atoms lie within the image.
 """
 
 import numpy as np
@@ -17,14 +17,14 @@ from scipy import sparse
 
 from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 
-# Eigenvalues of a kernel's block of A below this share of the largest count as zero.
+# Largest eigenvalue of a kernel's block of A that counts as zero, as a share of the block's largest one.
 EIGENVALUE_ROUNDING = 1e-12
-# Absolute tolerance of the multiplier's root: none in effect, so that it is found to the last digits.
+# Absolute tolerance of the multiplier in `minimised`, so small that only the relative tolerance counts.
 TINY = 1e-300
 
 
 class KernelStatistics:
-    """The sums A (`lags`) and B (`correlations`) of all images so far."""
+    """The sums A (`lags`) and B (`correlations`) over all coded images."""
 
     # Shapes: lags (n_kernels, 2 r + 1, 2 c + 1, n_kernels), with the lag zero in the middle; correlations
     # (n_kernels, height * width, n_channels).
@@ -70,19 +70,19 @@ class KernelStatistics:
         """Return (A d) of one kernel, shape (height * width, n_channels)."""
         n_kernels, n_pixels, n_channels = kernels.shape
         by_lag = self.lags[kernel].reshape(-1, n_kernels) @ kernels.reshape(n_kernels, -1)
-        shifted = np.zeros((len(by_lag), n_pixels + 1, n_channels))  # pixels outside are the last one
+        shifted = np.zeros((len(by_lag), n_pixels + 1, n_channels))  # a last row for pixels outside
         shifted[:, :-1] = by_lag.reshape(-1, n_pixels, n_channels)
         return shifted[np.arange(len(by_lag))[:, np.newaxis], self._shifts].sum(axis=0)
 
     def own_block(self, kernel: int) -> np.ndarray:
-        """Return the block of A for the pixels of one kernel; it is the same for each channel."""
+        """Return the block of A for the pixels of one kernel, which is the same for each channel."""
         n_pixels = self._shifts.shape[1]
-        block = np.zeros((n_pixels, n_pixels + 1))  # pixels outside are in the last column
+        block = np.zeros((n_pixels, n_pixels + 1))  # a last column for pixels outside
         block[np.arange(n_pixels), self._shifts] = self.lags[kernel, :, :, kernel].reshape(-1, 1)
         return block[:, :-1]
 
     def clear(self, kernel: int) -> None:
-        """Forget all codes of one kernel."""
+        """Set the sums of one kernel to zero."""
         self.lags[kernel] = 0.0
         self.lags[..., kernel] = 0.0
         self.correlations[kernel] = 0.0
@@ -91,7 +91,7 @@ class KernelStatistics:
         """Add products of codes with codes, one product of sparse matrices for each lag."""
         n_kernels = dictionary.n_kernels
         n_rows, n_columns = dictionary.grid_shape
-        # All positions lie on one line, with zeros after each row and image as far as kernels reach.
+        # Put all positions on one line, with zeros after each row and image as far as kernels reach.
         width = n_columns + self.reach[1]
         height = n_rows + self.reach[0]
         signal = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
@@ -111,7 +111,7 @@ class KernelStatistics:
 
 
 def _shifts(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -> np.ndarray:
-    """Return the pixel u - stride * lag for each lag and pixel u; if it is outside, one past the last."""
+    """Return the pixel u - stride * lag for each lag and pixel u; the number of pixels stands for outside."""
     height, width = kernel_size
     rows = np.arange(height) - stride * np.arange(-reach[0], reach[0] + 1)[:, np.newaxis]
     columns = np.arange(width) - stride * np.arange(-reach[1], reach[1] + 1)[:, np.newaxis]
@@ -132,13 +132,13 @@ def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps:
 
 
 def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the d of norm at most one that minimises ``1/2 <d, block d> - <d, wanted>``."""
+    """Return the minimum d of ``1/2 <d, block d> - <d, wanted>`` with a norm of at most one."""
     # In the basis of the block's eigenvectors, d is wanted / (eigenvalue + m).  The multiplier m is zero or
     # makes the norm one.  Up to rounding, `wanted` lies in the range of the block.
     # Shapes: block (n_pixels, n_pixels); wanted (n_pixels, n_channels).
-    from scipy.optimize import brentq  # here, because most of scipy.optimize comes with it
+    from scipy.optimize import brentq  # imported here, because scipy.optimize is large
 
-    # Divide by a power of two, which rounds nothing, so that squares stay in the range of floats.
+    # A division by a power of two rounds nothing, and keeps squares in the range of floats.
     unit = -int(np.frexp(max(np.abs(block).max(), np.abs(wanted).max()))[1])
     eigenvalues, vectors = np.linalg.eigh(np.ldexp(block, unit))
     usable = eigenvalues > EIGENVALUE_ROUNDING * eigenvalues[-1]

@@ -1,4 +1,4 @@
-"""Dictionary learning from a set of signals, epoch after epoch: how it starts, and how it continues."""
+"""Dictionary learning from a set of signals, epoch after epoch: the start and the course of learning."""
 
 import copy
 import os
@@ -25,9 +25,9 @@ from snn.base import checks
 from snn.base.value import assign, replaced
 from solvers.problem.messages import IllPosedWarning
 
-# Number of signals with which a random start is tried: do most of them make a neuron fire?
+# Number of signals, or of atoms if more, that test whether a random start makes neurons fire.
 SIGNALS_TO_START = 1000
-# If a code uses a larger share than this of the atoms (or of the features, if fewer), atoms learn noise.
+# Largest mean share of the atoms (or features, if fewer) in a code; with a larger share, atoms learn noise.
 DENSE = 0.75
 
 
@@ -56,29 +56,29 @@ def learn_dictionary(
 ) -> TwoPhaseLearner:
     """Learn a dictionary with the two-phase spiking network.
 
-    Minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals x of
-    ``1/2 ||x - a D||^2 + penalty ||a||_1`` (with `PaperSteps`: the paper's objective, which has
-    ``lambda2 / 2 ||D||^2`` in place of unit norms; with a mask m: ``1/2 ||m (x - a D)||^2``).  Signals, atoms
-    and codes are not negative, unless the settings allow it.  Every weight changes only by what its own
-    neuron observes.
+    The network minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals x of
+    ``1/2 ||x - a D||^2 + penalty ||a||_1``.  With a mask m, the first term is ``1/2 ||m (x - a D)||^2``.
+    With `PaperSteps`, atoms have no unit norm, and the objective has the term ``lambda2 / 2 ||D||^2``.
+    Signals, atoms and codes are not negative, unless the settings allow it.  Every weight changes only by
+    what its own neuron observes.
 
-    This is `new_learner` and then `continue_learning`.  Call those to keep what was learned when an error or
-    Ctrl-C ends learning early.
+    This function calls `new_learner` and then `continue_learning`.  Call both yourself to keep what was
+    learned when an error or Ctrl-C ends learning early.
 
     Parameters
     ----------
     signals, n_atoms, mask, penalty, settings, start
-        As for `new_learner`.
+        See `new_learner`.
     rng : int or Generator, optional
-        For the start and the order of the samples.
+        Source of the start and of the order of the samples.
     **course
-        n_samples, n_jobs, progress, callback, callback_every, checkpoint, checkpoint_every: as for
+        n_samples, n_jobs, progress, callback, callback_every, checkpoint, checkpoint_every: see
         `continue_learning`.
 
     Returns
     -------
     TwoPhaseLearner
-        Its `dictionary` has unit norms; its `network` is the one that learned.
+        The learner; its `dictionary` has atoms of unit norm, and its `network` is the network that learned.
 
     Raises
     ------
@@ -88,12 +88,12 @@ def learn_dictionary(
     Warns
     -----
     RuntimeWarning
-        If the network runs away on a clock: learning continues with steps of half the length.
+        If the network runs away on a clock; learning then continues with steps of half the length.
     IllPosedWarning
-        If one percent of the signals (at least one, of ten or more) has more than half of their energy, or if
-        the mean of 200 signals or more has more than 85 % of it.
+        If one percent of the signals (at least one, of ten or more) has more than half of the energy, or if
+        the mean of 200 signals or more has more than 85 % of the energy.
     sklearn.exceptions.ConvergenceWarning
-        If atoms are dead at the end, or all are silent.
+        If some atoms are dead at the end, or all atoms are silent.
 
     References
     ----------
@@ -102,13 +102,8 @@ def learn_dictionary(
     settings = checked_settings(settings, penalty)
     samples = samples_of(signals, mask, settings)
     samples.warn_if_ill_scaled("signals")
-    learner = new_learner(
-        samples,
-        n_atoms,
-        settings=settings,
-        start=start,
-        rng=copy.deepcopy(rng),  # a generator gives the same number below
-    )
+    # A copy of the generator, which gives the same number again in `continue_learning`.
+    learner = new_learner(samples, n_atoms, settings=settings, start=start, rng=copy.deepcopy(rng))
     continue_learning(learner, samples, rng=rng, **course)
     return learner
 
@@ -129,35 +124,35 @@ def continue_learning(
 ) -> None:
     """Let a learner learn from signals until it has learned from `n_samples` samples.
 
-    If anything ends learning early (a runaway, Ctrl-C, a full disk, an error of the callback), the learner
-    keeps the weights after the last whole batch.  A second call with the same signals and `rng` continues
-    there and ends with the same bits as if learning had never stopped.
+    If learning ends early (a runaway, Ctrl-C, a full disk, an error of the callback), the learner keeps the
+    weights after the last whole batch.  A second call with the same signals and `rng` continues from this
+    batch and ends with the same bits as if learning had never stopped.
 
     Parameters
     ----------
     learner : TwoPhaseLearner
-        Learns in place.
+        The learner, which changes in place.
     signals, mask
-        As for `new_learner`.  Signals are drawn in a new random order each epoch.
+        See `new_learner`.  Signals are drawn in a new random order each epoch.
     n_samples : int, optional
-        Total number of samples at the end, earlier ones included; by default ten times the signals.
+        Total number of samples at the end, earlier samples included; by default ten times the signals.
     rng : int or Generator, optional
-        For the order of the samples.
+        Source of the order of the samples.
     n_jobs : int, optional
-        Largest number of threads that share a batch in memory; the result does not depend on it.
+        Largest number of threads that share a batch in memory; the result does not depend on the number.
     progress : bool, default False
-        Show a progress bar with the objective as the network observes it.
+        Whether to show a progress bar, with the objective that the network observes.
     callback : callable, optional
-        Called with the learner every `callback_every` samples and at the end; True ends learning.
+        Function of the learner, called every `callback_every` samples and at the end; True ends learning.
     callback_every : int, default 1000
-        In samples.
+        Number of samples between two calls of `callback`.
     checkpoint : path-like, optional
         File to which the learner is saved every `checkpoint_every` samples and at the end.  If the file
         exists, the learner first takes the saved state, and ends with the same bits as if it had never
         stopped.  If `n_samples` is larger than in the first call, this holds only if the first call ended at
         the end of an epoch or of a full batch.
     checkpoint_every : int, default 10_000
-        In samples.
+        Number of samples between two checkpoints.
 
     Raises
     ------
@@ -167,9 +162,9 @@ def continue_learning(
     Warns
     -----
     sklearn.exceptions.ConvergenceWarning
-        If atoms are dead at the end, or all are silent.
+        If some atoms are dead at the end, or all atoms are silent.
     IllPosedWarning
-        If signals use most of the atoms.
+        If the code of a signal uses most of the atoms.
     """
     checks.instance_of("learner", learner, TwoPhaseLearner)
     samples = samples_of(signals, mask, learner.settings, learner.n_inputs)
@@ -187,7 +182,7 @@ def continue_learning(
         def run(batch: Batch) -> Observed:
             return samples.run(batch, learner.synapses, rows, n_threads)
 
-        return on_finer_steps(learner, lambda one: one.learn_batch(len(rows), run))
+        return on_finer_steps(learner, lambda state: state.learn_batch(len(rows), run))
 
     def in_order(seed: int) -> Iterable[np.ndarray]:
         size, first = learner.settings.batch_size, learner.n_samples
@@ -219,10 +214,10 @@ def continue_learning(
 def _warn_of_atoms(learner: TwoPhaseLearner, samples: Samples) -> None:
     """Warn if atoms are dead, if all atoms are silent, or if signals use too many atoms."""
     n_atoms, n_dead = learner.n_atoms, len(learner.dead_atoms)
-    silent = learner.n_fired == 0  # since they were replaced
+    silent = learner.n_fired == 0  # no spike since the atom was replaced
     silent[learner.dead_atoms] = True
     if n_dead or silent.all():
-        from sklearn.exceptions import ConvergenceWarning  # here, because it takes long to import
+        from sklearn.exceptions import ConvergenceWarning  # imported here, because its import takes long
 
         message = f"{n_dead} of {n_atoms} atoms are dead: silent for the last 1,000 samples or more; "
         message += "replacement=True replaces them"
@@ -233,16 +228,16 @@ def _warn_of_atoms(learner: TwoPhaseLearner, samples: Samples) -> None:
             penalty = learner.settings.penalties(n_atoms)[atom]
             message = (
                 f"all {n_atoms} atoms are silent: the largest correlation of a signal with an atom is "
-                f"{drives[:, atom].max() + penalty:.3g}, and the penalty {penalty:.3g}: start from signals, "
-                "or try a smaller penalty or, with PaperSteps, a smaller step"
+                f"{drives[:, atom].max() + penalty:.3g}, and the penalty is {penalty:.3g}: start from "
+                "signals, or try a smaller penalty or, with PaperSteps, a smaller step"
             )
         checks.warn_caller(message, ConvergenceWarning)
     n_used = learner._history.last("nonzeros")
     if n_used is not None and n_atoms >= LEAST_ATOMS and n_used > DENSE * min(n_atoms, learner.n_inputs):
         usual = 0.1 * learner.settings.amplitude / learner.scale
         checks.warn_caller(
-            f"a signal uses {n_used:.0f} of {n_atoms} atoms, which so learn noise: the penalty is too small; "
-            f"a tenth of the signals' norm, {usual:.3g}, is usual",
+            f"a signal uses {n_used:.0f} of {n_atoms} atoms, so that atoms learn noise: the penalty is too "
+            f"small; take about a tenth of the signals' norm, {usual:.3g}",
             IllPosedWarning,
         )
 
@@ -250,8 +245,8 @@ def _warn_of_atoms(learner: TwoPhaseLearner, samples: Samples) -> None:
 @one_thread
 def on_finer_steps(learner: TwoPhaseLearner, learn: Callable[[TwoPhaseLearner], float]) -> float:
     """Return what `learn` returns; halve the step of the clock each time the network runs away."""
-    # If signals have an offset, all atoms resemble each other and every spike inhibits all neurons: within
-    # one long step, too many neurons fire before the inhibition arrives.
+    # If signals have an offset, all atoms are similar, and every spike inhibits all neurons.  In a long step,
+    # too many neurons then fire before the inhibition arrives.
     before, new = learner.n_halvings, replaced(learner)
     while True:
         try:
@@ -287,23 +282,23 @@ def new_learner(
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_inputs), or ClusterSamples
-        Not negative, unless the settings allow it.  Their root mean square norm sets the learner's scale.
-        If their mean has most of their energy, steps of a clock are halved.  For signals in a file, see
-        `dictlearn.distributed`.
+        Signals, not negative unless the settings allow it.  Their root mean square norm sets the learner's
+        scale.  If their mean has most of their energy, steps of a clock are halved.  For signals in a file,
+        see `dictlearn.distributed`.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-        True where a signal is known, by default everywhere.  Elsewhere it is not looked at and may be NaN.
+        True where a signal is known, by default everywhere.  Unknown values are ignored and may be NaN.
     n_atoms : int, optional
-        Needed unless `start` is given.
+        Number of atoms, needed unless `start` is given.
     penalty : float or array_like, shape (n_atoms,), optional
-        lambda1, positive: one number for all atoms, or one for each.  Needed unless `settings` is given.
+        The penalty lambda1, positive: one number for all atoms, or one for each; needed without `settings`.
     settings : LearningSettings, optional
-        Settings of the network and of learning; by default `LearningSettings` with this penalty.
+        Settings of the network and of learning; by default `LearningSettings` with `penalty`.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
-        A dictionary, which is brought to unit norms, or a network with the signs of the settings.  By default
-        `random_dictionary`.  If that makes no neuron fire for most signals, which happens in many dimensions,
-        the start is the normalised sum of a random atom and a signal.
+        A dictionary, which is scaled to unit norms, or a network with the signs of the settings.  The default
+        is a `random_dictionary`.  If its atoms make no neuron fire for most signals, which happens in many
+        dimensions, the start is the normalised sum of a random atom and a signal.
     rng : int or Generator, optional
-        For the start.
+        Source of the random start.
     """
     settings = checked_settings(settings, penalty)
     samples = samples_of(signals, mask, settings)
@@ -314,11 +309,11 @@ def new_learner(
     any_start = start is None and rng is None
     if start is None:
         if n_atoms is None:
-            raise TypeError("n_atoms must be given, or a start, which sets it")
+            raise TypeError("n_atoms or a start must be given; got neither")
         start = _starting_dictionary(samples, n_atoms, settings, seed_of_order(rng))
     network = starting_network(start, samples.n_inputs, settings.signs)
     if n_atoms not in (None, network.n_atoms):
-        raise ValueError(f"start has {network.n_atoms} atoms but n_atoms is {n_atoms}")
+        raise ValueError(f"start must have n_atoms={n_atoms} atoms; got {network.n_atoms}")
     learner = TwoPhaseLearner(
         network, settings, scale=samples.scale(settings.amplitude), rounding_seed=seed_of_order(rounding_rng)
     )
@@ -329,7 +324,7 @@ def new_learner(
 
 
 def _starting_dictionary(samples: Samples, n_atoms: int, settings: LearningSettings, seed: int) -> np.ndarray:
-    """Return random atoms; if these would not fire for most signals, add a signal to each."""
+    """Return random atoms; if no atom would fire for most signals, add a signal to each atom."""
     rng = np.random.default_rng(seed)
     start = random_dictionary(n_atoms, samples.n_inputs, positive=settings.positive_atoms, rng=rng)
     signals = next(samples.blocks())[0]
@@ -337,11 +332,11 @@ def _starting_dictionary(samples: Samples, n_atoms: int, settings: LearningSetti
     if not len(signals):
         return start
     sample = signals[rng.permutation(len(signals))[: max(n_atoms, SIGNALS_TO_START)]]
-    # A neuron fires if its current takes it from the initial potential to the threshold within a phase.
+    # A neuron fires if its current raises the initial potential to the threshold within a phase.
     least = (1.0 - settings.initial_potential) / settings.duration / samples.scale(settings.amplitude)
     if np.mean(_drives(sample, start, settings).max(axis=1) > least) > 0.5:
         return start
-    least_weight = settings.signs.least_weight  # atoms may have to be positive, and signals negative
+    least_weight = settings.signs.least_weight  # signals may be negative even if atoms may not
     return unit_norm(start + unit_norm(np.maximum(np.resize(sample, start.shape), least_weight)))
 
 
@@ -359,7 +354,7 @@ def random_dictionary(
     Parameters
     ----------
     n_atoms, n_inputs : int
-        Positive.
+        Shape of the dictionary; both numbers are positive.
     positive : bool, default True
         True: entries are magnitudes, ``|N(0, 1)|``.  False: entries are ``N(0, 1)``.
     rng : int or Generator, optional
@@ -372,13 +367,13 @@ def random_dictionary(
 
 
 def checked_settings(settings: LearningSettings | None, penalty: Any) -> LearningSettings:
-    """Return the given settings, or the default ones with this penalty."""
+    """Return the settings of the caller, or default settings with the penalty of the caller."""
     if settings is None:
         if penalty is None:
-            raise TypeError("penalty must be given, or settings that have one")
+            raise TypeError("penalty or settings must be given; got neither")
         return LearningSettings(penalty=penalty)
     if penalty is not None:
-        raise TypeError("penalty must not be given twice, as an argument and in settings: leave one out")
+        raise TypeError("penalty must not be given twice; got an argument and settings: leave one out")
     checks.instance_of("settings", settings, LearningSettings)
     return settings
 
@@ -396,5 +391,5 @@ def starting_network(start: ArrayLike | TwoPhaseNetwork, n_inputs: int, signs: S
         atoms = checked_atoms("start", start, positive=signs.positive_atoms)
         network = TwoPhaseNetwork.consistent(unit_norm(atoms), **signs._asdict())
     if network.n_inputs != n_inputs:
-        raise ValueError(f"start has {network.n_inputs} inputs but signals have {n_inputs} features")
+        raise ValueError(f"start must have {n_inputs} features, those of the signals; got {network.n_inputs}")
     return network

@@ -1,4 +1,4 @@
-"""The history of learning: means over each thousand samples, and figures of the weights at their end."""
+"""The history of learning: means over each thousand samples, and figures of the weights after them."""
 
 from typing import Self
 
@@ -9,20 +9,21 @@ from dictlearn.two_phase._kernels import updates
 from dictlearn.two_phase.observed import Batch, Observed
 from dictlearn.two_phase.synapses import Synapses
 
-# Samples between two entries of the history.
+# Number of samples between two entries of the history.
 RECORD_EVERY = 1000
-# Columns: samples so far, four means over the samples since the previous entry, five figures of the weights.
+# Columns of the history: number of samples, four means over the samples since the previous entry, and five
+# figures of the weights.
 HISTORY_COLUMNS = (
     "n_samples", "objective", "nonzeros", "spikes", "disturbance", "consistency", "symmetry", "least_norm",
     "median_norm", "largest_norm",
 )  # fmt: skip
-# Sums for the next entry: samples, objectives, nonzero code entries, spikes, disturbances, and the number of
-# nonzero samples (the disturbance is defined only for those).
+# Number of sums for the next entry: samples, objectives, nonzero code entries, spikes, disturbances, and
+# nonzero samples (the disturbance is defined only for nonzero samples).
 N_SUMS = 6
 
 
 class LearningHistory(History):
-    """One entry for each thousand samples, and the sums for the next entry."""
+    """The history of a learner: an entry for each thousand samples, and sums for the next entry."""
 
     def __init__(self, rows: np.ndarray | None = None, sums: np.ndarray | None = None) -> None:
         super().__init__(HISTORY_COLUMNS, rows)
@@ -32,7 +33,7 @@ class LearningHistory(History):
         return type(self)(self.rows, self.sums.copy())
 
     def observe(self, batch: Batch, observed: Observed, synapses: Synapses) -> float:
-        """Add a batch; return its mean objective in units of the signals."""
+        """Add a batch to the history; return its mean objective in units of the signals."""
         n = batch.n_signals
         seen = observed.codes, observed.reconstruction_gradient, observed.signal_norm, observed.n_spikes
         constants = batch.penalty * batch.reweighting, batch.settings.kappa, batch.scale

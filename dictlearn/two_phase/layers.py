@@ -1,7 +1,7 @@
 """The neurons of a two-phase network, their connections, and which numbers may be negative.
 
-A neuron's rate is not negative, so a pair of neurons represents a number of either sign.  The second neuron
-has the same weights as the first, but everything that it receives and sends has the opposite sign.
+A neuron's rate is not negative, so a pair of neurons represents a number of either sign.  Both neurons have
+the same weights, but everything that the second neuron receives and sends has the opposite sign.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from snn.base import checks
 from snn.base.value import cached_property
 from snn.weights import Connection
 
-# The matrices F, H and B in the order in which `Synapses` stores them.
+# Indices of the matrices F, H and B in the order in which `Synapses` stores them.
 FEEDFORWARD, LATERAL, FEEDBACK = range(3)
 
 
 class Signs(NamedTuple):
-    """Which numbers of a two-phase network must not be negative: atoms (F, B and H), codes, signals."""
+    """Flags that say whether atoms (F, B and H), codes and signals must not be negative."""
 
     positive_atoms: bool = True
     positive_code: bool = True
@@ -35,17 +35,12 @@ class Signs(NamedTuple):
         return cls(atoms, code, checks.flag("positive_signals", positive_signals) and atoms and code)
 
     @property
-    def signed_inputs(self) -> bool:
-        """Whether signals may be negative."""
-        return not self.positive_signals
-
-    @property
     def least_weight(self) -> float:
         """The smallest weight that learning may make."""
         return 0.0 if self.positive_atoms else -np.inf
 
     def __str__(self) -> str:
-        """Return the flags as text, each with its name."""
+        """Return the names and values of the flags as text."""
         return ", ".join(f"{name}={value}" for name, value in self._asdict().items())
 
 
@@ -54,7 +49,7 @@ class Population(NamedTuple):
 
     first: int
     size: int
-    # Factor of everything that the neurons receive and send: -1 for the second neurons of pairs.
+    # Factor of everything that the neurons receive and send: 1, or -1 for the second neurons of pairs.
     sign: float
 
     @property
@@ -70,9 +65,9 @@ class Layers:
     n_inputs: int
     n_atoms: int
     signs: Signs
-    # True: each input has additional neurons with feedback of strength 1, for samples in which it is unknown.
+    # Whether each input also has neurons with feedback of strength 1, for samples that lack the input.
     predicted: bool = False
-    # True: inputs pass their currents on and do not fire, so that only coding neurons are simulated.
+    # Whether inputs pass their currents on and do not fire; then only coding neurons are simulated.
     graded: bool = False
 
     @cached_property
@@ -80,7 +75,7 @@ class Layers:
         """One or two populations of input neurons; none if inputs are graded."""
         if self.graded:
             return []
-        return _populations(0, self.n_inputs, pairs=self.signs.signed_inputs)
+        return _populations(0, self.n_inputs, pairs=not self.signs.positive_signals)
 
     @cached_property
     def coding(self) -> list[Population]:
@@ -89,15 +84,10 @@ class Layers:
 
     @cached_property
     def predictions(self) -> list[Population]:
-        """One or two populations of the third layer, which predicts unknown inputs; or none."""
+        """The populations of the third layer, which predicts unknown inputs: one, two (for pairs) or none."""
         if not self.predicted:
             return []
-        return _populations(_end(self.coding), self.n_inputs, pairs=self.signs.signed_inputs)
-
-    @property
-    def n_input_neurons(self) -> int:
-        """Number of neurons of the first layer."""
-        return _end(self.inputs)
+        return _populations(_end(self.coding), self.n_inputs, pairs=not self.signs.positive_signals)
 
     @property
     def n_neurons(self) -> int:
@@ -105,7 +95,7 @@ class Layers:
         return _end(self.predictions or self.coding)
 
     def connections(self, gamma: float, offsets: Sequence[int]) -> list[Connection]:
-        """Return the connections at feedback gamma; `offsets` say where F, H and B begin in one array."""
+        """Return the connections at feedback gamma; `offsets` are the places of F, H and B in one array."""
         links = []
         for coding in self.coding:
             for source in (*self.inputs, *self.predictions):
@@ -120,7 +110,7 @@ class Layers:
         ]
 
     def drives(self, signals: np.ndarray, coding: np.ndarray) -> np.ndarray:
-        """Return the drive of each neuron, one row for each signal; 0 for predictions."""
+        """Return the drives of all neurons, with a row for each signal; predictions have no drive."""
         drives = np.zeros((len(signals), self.n_neurons))
         for population in self.inputs:
             drives[:, population.neurons] = signals if population.sign > 0.0 else -signals
@@ -129,7 +119,7 @@ class Layers:
         return drives
 
     def thresholds(self, lateral: np.ndarray) -> np.ndarray:
-        """Return the thresholds of all neurons: 1, but the diagonal of H for coding neurons."""
+        """Return the thresholds of all neurons: the diagonal of H for coding neurons, 1 for all others."""
         thresholds = np.ones(self.n_neurons)
         for population in self.coding:
             thresholds[population.neurons] = lateral.diagonal()

@@ -27,14 +27,15 @@ from snn.base.value import assign, replaced
 from snn.run.time import Clock, RealNeuron
 from solvers.workers.blas import one_blas_thread
 
-# Ranges in which objectives, sums of squares, stay in the range of floats.
+# Range of the factor of the signals, and largest penalty in the network's units: within these limits,
+# objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
 LARGEST_PENALTY = 1e150
-# Spikes of a probed neuron in the phase with feedback.
+# Number of spikes that the drive of a probe causes in the phase with feedback.
 PROBE_SPIKES = 3.0
-# Prefix, in a file, of the names of the arrays that the rule remembers.
+# Prefix of the names that the arrays of a learning rule have in the file of a learner.
 REMEMBERED = "rule."
-# After a runaway, clock steps of this length (in synaptic time constants) or less are not halved further.
+# After a runaway, the step of the clock is halved if it is longer than FINEST_STEP (synaptic time constants).
 FINEST_STEP = 1 / 128
 
 
@@ -42,53 +43,53 @@ FINEST_STEP = 1 / 128
 class TwoPhaseLearner(Resumable):
     """A two-phase network that learns, with everything it needs to continue learning.
 
-    Read it between batches or in a callback: batches change its weights in place.
+    Read a learner between batches or in a callback, because batches change its weights in place.
 
     Parameters
     ----------
     network : TwoPhaseNetwork
         The network before learning.
     settings : LearningSettings
-        Clock, phases and learning rule.
+        The settings of the clock, the phases and the learning rule.
     scale : float
-        Factor of the signals before the network gets them: `amplitude` over their root mean square norm.
+        Factor of the signals on their way to the network: `amplitude` over their root mean square norm.
     rounding_seed : int, default 0
         Seed of stochastic rounding, if the weight format in `settings` uses it.
 
     Attributes
     ----------
     settings, scale
-        As given.  They may change between batches, the scale together with the amplitude.
+        The arguments of the constructor.  Both may change between batches, the scale together with the
+        amplitude.
     rounding_seed : int
-        As given.
+        The argument of the constructor.
     synapses : Synapses
-        F, B and H as runs read them.
+        The weights F, B and H in the form that runs read.
     memory : dict of str to ndarray
-        The arrays that the rule remembers, `Rule.remembers`.
+        The arrays that the learning rule keeps from batch to batch; see `Rule.remembers`.
     n_fired : ndarray of int, shape (n_atoms,)
-        Signals for which each coding neuron fired, since its atom was last replaced or began anew.
+        Number of signals for which each coding neuron fired since its atom was last replaced or restarted.
     last_fired, last_compared : ndarray of int, shape (n_atoms,)
-        Number of samples learned from when each coding neuron last fired for a signal, and when it last fired
-        for a signal or as a probe: then its lateral weights were compared with F B.
+        For each coding neuron, the value of `n_samples` when it last fired for a signal, and when it last
+        fired for a signal or a probe.  When a neuron fires, its lateral weights are compared with F B.
     n_samples : int
-        Samples learned from so far.
+        Number of samples that the network has learned from.
     n_spikes : int
-        Spikes that these samples took.
-    n_bounded : int
-        Number of times that a threshold fell below LEAST_THRESHOLD and was raised to it.
+        Number of spikes of all runs of samples and probes.
     n_replaced : int
         Number of replaced atoms: dead atoms, and atoms whose replacement won its trial.
     frozen, lesioned : ndarray of bool, shape (n_atoms,)
-        Atoms that stay as they are, and coding neurons that do not fire: `freeze` and `lesion` set them.
+        True for atoms that do not change, and for coding neurons that do not fire; set by `freeze` and
+        `lesion`.
     replacement : Replacement
         Trials of new atoms.  Until a trial is won, `network` and `dictionary` have the old atom.
     n_halvings : int
-        Number of times that the step of the clock was halved, for an offset of the signals or a runaway.
+        How often the step of the clock was halved, because signals have an offset or the network ran away.
     n_saturated : int
-        Number of times that a weight was outside the range of its format and was set to its end.
+        How often a weight was outside the range of its number format and was set to the end of the range.
     """
 
-    # The state.  A batch replaces it as a whole, so that two learners never share an array that changes.
+    # A batch replaces the whole state at once, so that two learners never share an array that changes.
     settings: LearningSettings
     scale: float = in_file("f", (), 0.0)
     rounding_seed: int = in_file("iu", (), 0)
@@ -102,14 +103,13 @@ class TwoPhaseLearner(Resumable):
     lesioned: np.ndarray = in_file("b", ("atoms",))
     n_samples: int = in_file("iu", (), 0, default=0)
     n_spikes: int = in_file("iu", (), 0, default=0)
-    n_bounded: int = in_file("iu", (), 0, default=0)
     n_replaced: int = in_file("iu", (), 0, default=0)
     n_saturated: int = in_file("iu", (), 0, default=0)
     n_halvings: int = in_file("iu", (), 0, default=0)
     _history: LearningHistory
     # The weights before the last batch; the next batch reuses their memory.
     _spare: Synapses | None = None
-    # True: the start was random without a seed, so that a checkpoint may have started from other weights.
+    # Whether the start was random without a seed; then a checkpoint may have started from other weights.
     _any_start: bool = False
 
     def __init__(
@@ -155,37 +155,38 @@ class TwoPhaseLearner(Resumable):
 
     @property
     def n_atoms(self) -> int:
-        """N, the number of atoms."""
+        """Number of atoms, N in the equations."""
         return self.synapses.n_atoms
 
     @property
     def n_inputs(self) -> int:
-        """M, the number of inputs."""
+        """Number of inputs, M in the equations."""
         return self.synapses.n_inputs
 
     @property
     def dead_atoms(self) -> np.ndarray:
-        """Atoms, not lesioned, silent for the last 1,000 samples, or 10 samples per atom if that is more."""
+        """Indices of atoms, except lesioned ones, that were silent for max(1000, 10 n_atoms) samples."""
         latest = self.n_samples - max(1000, 10 * self.n_atoms)
         return np.flatnonzero((self.last_fired <= latest) & ~self.lesioned)
 
     @property
     def network(self) -> TwoPhaseNetwork:
-        """A copy of the network as it is now; for atoms on trial it has the old atoms."""
+        """A copy of the present network, with the old atoms in place of atoms on trial."""
         return TwoPhaseNetwork.of_synapses(self._without_trials()[0])
 
     @property
     def dictionary(self) -> np.ndarray:
-        """The atoms of `Rule.atoms` at unit norm, shape (n_atoms, n_inputs); a vanished atom is zero."""
+        """The learned atoms, `Rule.atoms`, at unit norm, (n_atoms, n_inputs); vanished atoms are zero."""
         return unit_norm(self.settings.rule.atoms(*self._without_trials()))
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """Means over each thousand samples, and figures of the weights at their end: a dict of arrays.
+        """The history of learning: a dict of arrays with an entry for each thousand samples.
 
-        The means, as the network observed them, are: objective, nonzeros, spikes (per sample) and disturbance
-        (``||g_D|| / ||kappa x||`` over nonzero signals: how much feedback changes the input layer).  The
-        figures are: consistency, symmetry, and the least, median and largest norm of an atom.
+        Means over a thousand samples, as the network observes them: objective, nonzeros, spikes (per sample)
+        and disturbance (``||g_D|| / ||kappa x||`` over nonzero signals: how much feedback changes the input
+        layer).  Figures of the weights after these samples: consistency, symmetry, and the least, median and
+        largest norm of an atom.
         """
         return self._history.columns()
 
@@ -204,27 +205,28 @@ class TwoPhaseLearner(Resumable):
     # -- learning --------------------------------------------------------------------------------
 
     def freeze(self, atoms: ArrayLike) -> None:
-        """Freeze these atoms, and no others, from the next batch on.
+        """Freeze the chosen atoms, and no others, from the next batch on.
 
         Frozen atoms still code, but neither the rule nor replacement changes them.  Their lateral weights
-        follow F B while the others learn.  If one is on trial, all trials end as lost.
+        follow F B while the other atoms learn.  If a frozen atom is on trial, all trials end as lost.
 
         Parameters
         ----------
         atoms : array_like of bool, shape (n_atoms,)
-            True for those to freeze.
+            True for each atom to freeze.
         """
         self._fix(frozen=atoms, lesioned=self.lesioned)
 
     def lesion(self, neurons: ArrayLike) -> None:
-        """Silence these coding neurons, and no others, from the next batch on; others learn what they coded.
+        """Silence the chosen coding neurons, and no others, from the next batch on.
 
-        Their atoms stay as they were.  If one is on trial, all trials end as lost.
+        The other neurons learn what silent neurons have coded.  Atoms of silent neurons do not change.  If
+        such an atom is on trial, all trials end as lost.
 
         Parameters
         ----------
         neurons : array_like of bool, shape (n_atoms,)
-            True for those to silence.
+            True for each neuron to silence.
         """
         self._fix(frozen=self.frozen, lesioned=neurons)
 
@@ -248,12 +250,12 @@ class TwoPhaseLearner(Resumable):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            Not negative, unless the settings allow it.
+            Signals, not negative unless the settings allow it.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-            True where a signal is known, by default everywhere.  Elsewhere it is ignored and may be NaN: the
-            input neuron carries the network's prediction, and neither drives nor corrects the network.
+            True where a signal is known, by default everywhere.  An unknown value is ignored and may be NaN:
+            its input neuron carries the network's prediction, and neither drives nor corrects the network.
         n_threads : int, default 1
-            Threads that run the batch; the result does not depend on it.
+            Number of threads that run the batch; the result does not depend on this number.
 
         Raises
         ------
@@ -262,7 +264,7 @@ class TwoPhaseLearner(Resumable):
         """
         n_threads = checks.positive_integer("n_threads", n_threads)
         signals, mask = checked_signals(
-            signals, self.n_inputs, mask, signed=self.settings.signs.signed_inputs
+            signals, self.n_inputs, mask, signed=not self.settings.signs.positive_signals
         )
         return self.learn_batch(
             len(signals), lambda batch: batch.run(self.synapses, signals, mask, n_threads=n_threads)
@@ -272,30 +274,27 @@ class TwoPhaseLearner(Resumable):
     def learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
         """Learn from one batch, which `run` runs; return its mean objective.
 
-        If an error or Ctrl-C ends it early, the learner stays as it was before the batch.
+        If an error or Ctrl-C ends the batch early, the learner stays as it was before the batch.
 
         Parameters
         ----------
         n_signals : int
-            Signals of the batch.
+            Number of signals in the batch.
         run : callable
-            Returns what neurons observe of all rows of a batch, for example `Batch.run` with `synapses`.
+            Function that returns what neurons observe of a batch, for example `Batch.run` with `synapses`.
         """
         # One thread suffices for small products, and rounding does not depend on the number of threads.
         with one_blas_thread():
-            return self._learn_batch(n_signals, run)
-
-    def _learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
-        batch = self.batch(n_signals)
-        try:
-            observed = run(batch)
-        except RunawayFeedbackError as error:
-            raise RunawayFeedbackError(
-                f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
-                "subtract the mean of signals with an offset, or learn in exact time (time=Exact())"
-            ) from None
-        new, objective = self._after(batch, observed)
-        assign(self, **vars(new))  # all at once: Ctrl-C comes before or after
+            batch = self.batch(n_signals)
+            try:
+                observed = run(batch)
+            except RunawayFeedbackError as error:
+                raise RunawayFeedbackError(
+                    f"after {self.n_samples:,} samples {error}; the weights are those before this batch: "
+                    "subtract the mean of signals with an offset, or learn in exact time (time=Exact())"
+                ) from None
+            new, objective = self._after(batch, observed)
+        assign(self, **vars(new))  # one assignment: Ctrl-C comes before it or after it
         return objective
 
     def batch(self, n_signals: int) -> Batch:
@@ -304,7 +303,7 @@ class TwoPhaseLearner(Resumable):
         Parameters
         ----------
         n_signals : int
-            Signals of the batch.
+            Number of signals in the batch.
         """
         settings, thresholds = self.settings, self.synapses.thresholds.copy()
         penalty, silence = self._penalties(), self.n_samples - self.last_fired
@@ -333,7 +332,7 @@ class TwoPhaseLearner(Resumable):
 
     @property
     def can_halve(self) -> bool:
-        """Whether the steps of the clock may be halved."""
+        """Whether learning may halve the step of the clock."""
         time = self._settings_now().time
         return isinstance(time, Clock) and time.neuron == RealNeuron() and time.time_step > FINEST_STEP
 
@@ -345,7 +344,7 @@ class TwoPhaseLearner(Resumable):
         return replace(self.settings, time=replace(time, time_step=time.time_step / 2**self.n_halvings))
 
     def _after(self, batch: Batch, observed: Observed) -> tuple[Self, float]:
-        """Return the state after a batch that neurons observed, and its mean objective."""
+        """Return the state of the learner after a batch, and the mean objective of the batch."""
         settings, n, now = self.settings, batch.n_signals, self.n_samples + batch.n_signals
         synapses = self._spare or copy.deepcopy(self.synapses)
         synapses.values[:] = self.synapses.values
@@ -357,14 +356,13 @@ class TwoPhaseLearner(Resumable):
             synapses.replace(fixed, before.feedforward_rows[:, fixed], before.feedback_rows[fixed])
             for name, rows in settings.rule._of_atoms(memory).items():
                 rows[fixed] = known[name][fixed] if name in known else 0.0
-        n_bounded = updates.bound(
+        if not updates.bound(
             synapses.values, settings.signs.least_weight, synapses.thresholds, LEAST_THRESHOLD
-        )
-        if n_bounded < 0:
+        ):
             raise ValueError(
                 "rule must keep weights finite and their signs as the settings require; "
-                f"{type(settings.rule).__name__} did not after {self.n_samples:,} samples: the weights are "
-                "those before this batch"
+                f"{type(settings.rule).__name__} did not after {self.n_samples:,} samples: take smaller "
+                "steps; the weights are those before this batch"
             )
         counts = self.n_fired.copy(), self.last_fired.copy(), self.last_compared.copy()
         updates.count_fired(observed.fired, n, now, batch.probed, *counts)
@@ -380,7 +378,6 @@ class TwoPhaseLearner(Resumable):
             last_compared=last_compared,
             n_samples=now,
             n_spikes=self.n_spikes + int(observed.n_spikes.sum()),
-            n_bounded=self.n_bounded + n_bounded,
             _history=copy.copy(self._history),
         )
         if settings.replacement or self.replacement.running:
@@ -389,7 +386,7 @@ class TwoPhaseLearner(Resumable):
         return new, new._history.observe(batch, observed, synapses)
 
     def _remembered(self) -> dict[str, np.ndarray]:
-        """Return the arrays that the present rule remembers."""
+        """Return the arrays that the present rule keeps from batch to batch."""
         return self.settings.rule._memory(self.memory, self.n_atoms, self.n_inputs)
 
     def _penalties(self) -> np.ndarray:
@@ -404,7 +401,7 @@ class TwoPhaseLearner(Resumable):
         return self.scale * penalties
 
     def _without_trials(self) -> tuple[Synapses, dict[str, np.ndarray]]:
-        """Return weights and memory with the old atoms in place of those on trial."""
+        """Return weights and memory, with the old atoms in place of atoms on trial."""
         synapses, memory = self.synapses, self._remembered()
         if self.replacement.running:
             synapses, memory = copy.deepcopy((synapses, memory))
@@ -414,7 +411,7 @@ class TwoPhaseLearner(Resumable):
         return synapses, memory
 
     def _round(self, synapses: Synapses) -> int:
-        """Round weights to their format; return how many were outside its range."""
+        """Round weights to their number format; return the number of weights outside its range."""
         if self.settings.weight_format is None:
             return 0
         # The random stream follows from the seed and `n_samples`, so that a file needs no generator's state.
@@ -470,7 +467,7 @@ class TwoPhaseLearner(Resumable):
         return assign(
             cls(TwoPhaseNetwork(*weights, *settings.signs), settings, **begun),
             **values,
-            synapses=Synapses(*weights, settings.signs),  # as saved: the constructor rounds them again
+            synapses=Synapses(*weights, settings.signs),  # as in the file: the constructor rounds
             memory={name.removeprefix(REMEMBERED): arrays[name] for name in remembered if name in arrays},
             replacement=Replacement.of_entries(arrays),
             _history=LearningHistory(arrays["history"], arrays["sums"]),

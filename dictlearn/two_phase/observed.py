@@ -1,4 +1,4 @@
-"""One batch of samples: its run, and what neurons observe."""
+"""One batch of samples: the run of the network, and what neurons observe in this run."""
 
 from __future__ import annotations
 
@@ -13,29 +13,42 @@ from dictlearn.two_phase.layers import Signs
 from dictlearn.two_phase.phases import Phase, run_graded, run_phases
 from dictlearn.two_phase.synapses import Synapses
 from snn._interrupts import float_errors
-from snn.base.value import cached_property
+from snn.base import checks
+from snn.base.value import Value, cached_property, checked
 from snn.digital import FixedPoint
 from snn.run.time import Clock, Time
 
+READOUTS = ("rate", "current")
+INPUTS = ("spiking", "graded")
+AUTO: Any = "auto"
 
-class PhaseSettings:
-    """The settings that a batch and its rule read; `LearningSettings` adds the rule."""
 
-    kappa: float
-    duration: float
-    amplitude: float
-    initial_potential: float
-    time: Time
-    readout: str
-    inputs: str
-    positive_atoms: bool
-    positive_code: bool
-    positive_signals: bool
-    weight_format: FixedPoint | None
+def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
+    if np.ndim(penalty) == 0:
+        return checks.positive_number(name, penalty)
+    return tuple(checks.positive_array(name, penalty, len(penalty)).tolist())
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhaseSettings(Value):
+    """The settings that a batch and a learning rule read; `LearningSettings` adds the rule."""
+
+    penalty: float | Sequence[float] | np.ndarray = checked(_checked_penalty)
+    kappa: float = AUTO
+    duration: float = AUTO
+    amplitude: float = AUTO
+    readout: str = checked(checks.one_of, READOUTS, default="current")
+    inputs: str = checked(checks.one_of, (AUTO, *INPUTS), default=AUTO)
+    initial_potential: float = 0.5
+    time: Time = AUTO
+    positive_atoms: bool = True
+    positive_code: bool = True
+    positive_signals: bool = True
+    weight_format: FixedPoint | None = None
 
     @cached_property
     def signs(self) -> Signs:
-        """Which numbers must not be negative."""
+        """The flags that say which numbers must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
 
@@ -43,25 +56,25 @@ class PhaseSettings:
 class Batch:
     """Everything that the run of a batch needs except the weights and the signals.
 
-    A run has a row for each signal, and then one for each probe, an atom that is driven without a signal.
+    A run has a row for each signal and then a row for each probe, which drives an atom without a signal.
     The result of a row does not depend on other rows, so a batch may run in parts and in several processes.
 
     Attributes
     ----------
     n_signals : int
-        Signals of the batch.
+        Number of signals in the batch.
     n_samples : int
-        Samples learned from before.
+        Number of samples that the network learned from before the batch.
     penalty, reweighting : ndarray, shape (n_atoms,)
-        lambda1, in the network's units, and s.
+        The penalties lambda1, in the network's units, and their weights s.
     probed : ndarray of int, shape (n_probes,)
         The atom of each probe.
     probe_drive : ndarray, shape (n_probes,)
         The drive of each probed atom at gamma = 0.
     scale : float
-        Factor of the signals.
+        Factor of the signals on their way to the network.
     settings : LearningSettings
-        Clock and phases of the network.
+        The settings of the clock and of the phases.
     """
 
     n_signals: int
@@ -75,7 +88,7 @@ class Batch:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows of a run: signals and probes."""
+        """Number of rows of a run: signals plus probes."""
         return self.n_signals + len(self.probed)
 
     @property
@@ -93,10 +106,7 @@ class Batch:
         stop: int | None = None,
         n_threads: int = 1,
     ) -> Observed:
-        """Return what neurons observe of rows from `start` to `stop`.
-
-        `signals` and `mask` are those of the rows.
-        """
+        """Return what neurons observe of rows `start` to `stop`, which have these `signals` and `mask`."""
         rows = np.arange(self.n_rows)[start:stop]
         n_signals, probes = len(signals), rows[len(signals) :] - self.n_signals
         inputs, coding = np.zeros((len(rows), synapses.n_inputs)), np.empty((len(rows), synapses.n_atoms))
@@ -105,92 +115,66 @@ class Batch:
             norms = np.sqrt(np.einsum("ij,ij->i", inputs, inputs))
         coding[:] = -self.penalty * self.reweighting
         coding[n_signals + np.arange(len(probes)), self.probed[probes]] = self.probe_drive[probes]
-        arrays, is_graded = (inputs, norms, coding, rows), self.settings.inputs == "graded"
+        settings, is_on_clock = self.settings, isinstance(self.settings.time, Clock)
+        groups: list[Any] = [slice(None)]
         if mask is not None:
             mask = np.concatenate([mask, np.ones((len(rows) - len(mask), synapses.n_inputs), dtype=bool)])
-        if mask is None or (is_graded and isinstance(self.settings.time, Clock)):
-            return self._observed(is_graded, synapses, n_threads, mask, *arrays)
-        # In exact time, graded inputs cannot have other weights for each sample: inputs of masked rows fire.
-        are_graded = is_graded & mask.all(axis=1)
-        groups = [(kind, k) for kind in (True, False) if len(k := np.flatnonzero(are_graded == kind))]
-        parts = [
-            self._observed(kind, synapses, n_threads, mask[k], *(array[k] for array in arrays))
-            for kind, k in groups
-        ]
-        return Observed.joined(parts, np.argsort(np.concatenate([k for _, k in groups])))
-
-    def _observed(
-        self,
-        is_graded: bool,
-        synapses: Synapses,
-        n_threads: int,
-        mask: np.ndarray | None,
-        inputs: np.ndarray,
-        norms: np.ndarray,
-        coding: np.ndarray,
-        rows: np.ndarray,
-    ) -> Observed:
-        """Return what neurons observe of rows whose inputs are either all graded or all spiking."""
-        settings = self.settings
-        common: Any = {
-            "duration": settings.duration,
-            "time": settings.time,
-            "n_threads": n_threads,
-            "numbers": rows,
-        }
-        mask = None if mask is None or mask.all() else mask
-        if not is_graded:
-            first, second = run_phases(
-                synapses,
-                inputs,
-                coding,
-                mask=mask,
-                gammas=(0.0, settings.kappa),
-                initial_potential=settings.initial_potential,
-                **common,
+            if settings.inputs == "graded" and not is_on_clock:
+                is_whole = mask.all(axis=1)
+                groups = [k for k in (np.flatnonzero(is_whole), np.flatnonzero(~is_whole)) if len(k)]
+        parts = []
+        for k in groups:
+            known = None if mask is None or mask[k].all() else mask[k]
+            common: Any = {"duration": settings.duration, "time": settings.time, "mask": known}
+            common |= {"n_threads": n_threads, "numbers": rows[k]}
+            # Graded inputs in exact time have one set of weights for all samples: unknown inputs fire.
+            if settings.inputs == "graded" and (known is None or is_on_clock):
+                figures: Any = run_graded(synapses, inputs[k], coding[k], kappa=settings.kappa, **common)
+            else:
+                common |= {"gammas": (0.0, settings.kappa), "initial_potential": settings.initial_potential}
+                first, second = run_phases(synapses, inputs[k], coding[k], **common)
+                figures = read_phases(first, second, known, synapses, settings)
+            n_spikes, fired, codes, g_d, g_h = figures
+            part = Observed(
+                n_spikes=n_spikes,
+                signals=inputs[k],
+                signal_norm=norms[k],
+                known_share=np.ones(len(fired)) if known is None else known.mean(axis=1),
+                fired=fired,
+                codes=codes,
+                reconstruction_gradient=g_d,
+                lateral_gradient=g_h,
             )
-            return Observed.of(first, second, inputs, norms, mask, synapses, settings)
-        n_spikes, fired, codes, g_d, g_h = run_graded(
-            synapses, inputs, coding, mask=mask, kappa=settings.kappa, **common
-        )
-        return Observed(
-            n_spikes=n_spikes,
-            signals=inputs,
-            signal_norm=norms,
-            known_share=np.ones(len(rows)) if mask is None else mask.mean(axis=1),
-            fired=fired,
-            codes=codes,
-            reconstruction_gradient=g_d,
-            lateral_gradient=g_h,
-        )
+            parts.append(part)
+        return parts[0] if len(parts) == 1 else Observed.joined(parts, np.argsort(np.concatenate(groups)))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Observed:
-    """Observations of the neurons in both phases: a row for each signal, and then one for each probe.
+    """Observations of the neurons in both phases: rows of signals come first, then rows of probes.
 
     Attributes
     ----------
     n_spikes : ndarray of int, shape (n_rows,)
-        Spikes of both phases; probes with graded inputs have only the second phase.
+        Number of spikes in both phases; with graded inputs, a probe has only the second phase.
     signals : ndarray, shape (n_rows, n_inputs)
-        The signals in the network's units; zero where unknown, and for probes.
+        The signals in the network's units; unknown entries and probes are zero.
     signal_norm, known_share : ndarray, shape (n_rows,)
         The norm of each signal, and the share of its inputs that are known.
     fired : ndarray of bool, shape (n_rows, n_atoms)
         Whether each coding neuron fired in the phase with feedback.
     codes : ndarray, shape (n_rows, n_atoms)
-        a_kappa: average filtered spikes, for which both gradients are exact, or spike rates (readout "rate").
+        Codes a_kappa: average filtered spikes, which have exact gradients, or spike rates (readout "rate").
     reconstruction_gradient : ndarray, shape (n_rows, n_inputs)
-        ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)`` (9), with b the average currents or the rates of the
-        input neurons.  It is 0 for unknown inputs, whose b_0 is replaced by b_kappa.
+        ``g_D = b_kappa - b_0 ~= kappa (B a_kappa - x)`` (9); b are the average currents or the rates of input
+        neurons.  For unknown inputs g_D is 0, because b_kappa replaces b_0.
     lateral_gradient : ndarray, shape (n_rows, n_atoms)
-        g_H, the mismatch of H and F B that each coding neuron observes::
+        The mismatch g_H of H and F B that each coding neuron observes::
 
             g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa   (10)
 
-        with e = u - Theta a, a neuron's average current minus the charge that its spikes took.  With readout
-        "current" it is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
+        Here e = u - Theta a is a neuron's average current minus the charge of its spikes.  With readout
+        "current", g_H is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
     """
 
     n_spikes: np.ndarray
@@ -203,55 +187,36 @@ class Observed:
     lateral_gradient: np.ndarray
 
     @classmethod
-    def of(
-        cls,
-        first: Phase,
-        second: Phase,
-        signals: np.ndarray,
-        norms: np.ndarray,
-        known: np.ndarray | None,
-        synapses: Synapses,
-        settings: PhaseSettings,
-    ) -> Observed:
-        """Return the observations of two phases with spiking inputs, by the readout of the settings."""
-        kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
-        reads_currents = settings.readout == "current"
-        before, after = (
-            phase.input_current if reads_currents else phase.input_rate for phase in (first, second)
-        )
-        sent = before if known is None else np.where(known, before, after)
-        if reads_currents:
-            codes = second.coding_trace
-            if settings.positive_code:
-                codes = np.maximum(codes, 0.0)  # negative ones are rounding errors
-        else:
-            codes = second.coding_rate
-        # Sums run in the order of the neurons, so a row does not depend on the number of rows, as with BLAS.
-        gradient = np.zeros(codes.shape)
-        if reads_currents:
-            updates.add_combinations(gradient, kappa * codes, 1.0, h)
-            updates.add_combinations(gradient, (1.0 - kappa) * sent - after, 1.0, f)
-        else:
-            excess = [
-                phase.coding_current - synapses.thresholds * phase.coding_rate for phase in (first, second)
-            ]
-            gradient += (1.0 - kappa) * excess[0] - excess[1]
-            updates.add_combinations(gradient, (1.0 - kappa) * (first.coding_rate - codes), 1.0, h)
-            # Unknown inputs carry different predictions in the two phases.
-            updates.add_combinations(gradient, (1.0 - kappa) * (sent - before), 1.0, f)
-        return cls(
-            n_spikes=first.n_spikes + second.n_spikes,
-            signals=signals,
-            signal_norm=norms,
-            known_share=np.ones(len(norms)) if known is None else known.mean(axis=1),
-            fired=second.coding_rate != 0.0,
-            codes=codes,
-            reconstruction_gradient=after - sent,
-            lateral_gradient=gradient,
-        )
-
-    @classmethod
     def joined(cls, parts: Sequence[Observed], order: np.ndarray | slice = slice(None)) -> Observed:
-        """Return the observations of all parts together, with rows in this order."""
+        """Return the observations of all parts in one value, with the rows in the given order."""
         names = (field.name for field in fields(cls))
         return cls(**{name: np.concatenate([getattr(part, name) for part in parts])[order] for name in names})
+
+
+def read_phases(
+    first: Phase, second: Phase, known: np.ndarray | None, synapses: Synapses, settings: PhaseSettings
+) -> tuple[np.ndarray, ...]:
+    """Return spikes, which coding neurons fired, codes, g_D and g_H of phases with spiking inputs."""
+    kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
+    reads_currents = settings.readout == "current"
+    before, after = (phase.input_current if reads_currents else phase.input_rate for phase in (first, second))
+    sent = before if known is None else np.where(known, before, after)
+    if reads_currents:
+        codes = second.coding_trace
+        if settings.positive_code:
+            codes = np.maximum(codes, 0.0)  # negative codes are rounding errors
+    else:
+        codes = second.coding_rate
+    # Sums run in the order of the neurons; sums by BLAS would depend on the number of rows.
+    gradient = np.zeros(codes.shape)
+    if reads_currents:
+        updates.add_combinations(gradient, kappa * codes, 1.0, h)
+        updates.add_combinations(gradient, (1.0 - kappa) * sent - after, 1.0, f)
+    else:
+        excess = [phase.coding_current - synapses.thresholds * phase.coding_rate for phase in (first, second)]
+        gradient += (1.0 - kappa) * excess[0] - excess[1]
+        updates.add_combinations(gradient, (1.0 - kappa) * (first.coding_rate - codes), 1.0, h)
+        # Unknown inputs carry a different prediction in each phase.
+        updates.add_combinations(gradient, (1.0 - kappa) * (sent - before), 1.0, f)
+    n_spikes, fired = first.n_spikes + second.n_spikes, second.coding_rate != 0.0
+    return n_spikes, fired, codes, after - sent, gradient

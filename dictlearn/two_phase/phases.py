@@ -1,4 +1,4 @@
-"""Runs the two-phase network, phase after phase, and returns what its neurons observe."""
+"""Runs of the two-phase network, phase after phase, and the observations of its neurons."""
 
 from _thread import start_new_thread
 from collections.abc import Callable, Sequence
@@ -10,13 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from joblib import effective_n_jobs
-from joblib.parallel import (
-    LokyBackend,
-    MultiprocessingBackend,
-    SequentialBackend,
-    ThreadingBackend,
-    get_active_backend,
-)
+from joblib.parallel import ThreadingBackend, get_active_backend
 
 from dictlearn.two_phase._kernels import graded, updates
 from dictlearn.two_phase.layers import Layers, Population, difference, of_first, total
@@ -34,25 +28,23 @@ from snn.weights import Segments
 
 Result = TypeVar("Result")
 
-# Backends of joblib whose workers are on this machine; others are those of a cluster.
-BACKENDS_OF_THIS_MACHINE = (SequentialBackend, ThreadingBackend, MultiprocessingBackend, LokyBackend)
-# Spikes allowed for a signal in a phase: LEAST_SPIKES_ALLOWED plus SPIKES_ALLOWED times the expected spikes
-# of its inputs without feedback and of the coding neuron that they excite most.
+# Number of spikes allowed for a signal in a phase: LEAST_SPIKES_ALLOWED plus SPIKES_ALLOWED times the
+# expected number, which counts the inputs without feedback and the coding neuron that they excite most.
 SPIKES_ALLOWED = 20.0
 LEAST_SPIKES_ALLOWED = 2_000
-# Largest expected number of spikes of one signal in a phase.  Learning takes hundreds, long runs hundreds of
-# thousands; this number would take from ten seconds to minutes for each signal.
+# Largest expected number of spikes of one signal in a phase.  Learning takes hundreds of spikes, long runs
+# hundreds of thousands; ten million spikes would take from ten seconds to minutes for each signal.
 MOST_SPIKES_EXPECTED = 1e7
-# Least number of neurons, over all signals, for each thread on a clock: with fewer, threads mostly wait.
+# Least number of neurons, over all signals, for each thread on a clock.  Threads with fewer mostly wait.
 NEURONS_PER_THREAD = 2**15
-# Drive of a neuron that must stay silent: the feedback of all spikes allowed cannot outweigh it.
+# Drive of a neuron that must stay silent: the feedback of all allowed spikes cannot outweigh this drive.
 SILENCING_DRIVE = -(2.0**40)
-# Stop signal of a run in one piece.  It is never set, because no other piece can fail.
+# Stop signal of a run in one piece.  This signal is never set, because no other piece can fail.
 UNSET = Event()
 
 
 class RunawayFeedbackError(RuntimeError):
-    """Feedback excited the network more than thresholds and lateral inhibition took away."""
+    """The error of a runaway: feedback excited the network more than thresholds and inhibition took away."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -62,18 +54,18 @@ class Phase(Value, Drawn):
     Attributes
     ----------
     duration : float
-        T, in synaptic time constants.
+        Duration T of the phase, in synaptic time constants.
     n_spikes : ndarray of int, shape (n_signals,)
-        Spikes of all neurons.
+        Number of spikes of all neurons.
     input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
-        b and a: spikes per unit of time; for a pair, the first neuron's rate minus the second's.
+        Rates b and a in spikes per unit of time; for a pair, the first neuron's rate minus the second's.
     input_current, coding_current : ndarray, of the same shapes
-        v and u: average soma currents.  For a pair of inputs it is the current of the first neuron.  For a
-        pair of coding neurons it is the current that both receive with opposite signs, without the penalty
-        and without their effect on each other.
+        Average soma currents v and u.  A pair of inputs has the current of its first neuron.  A pair of
+        coding neurons has the current that both receive with opposite signs, without the penalty and without
+        their effect on each other.
     coding_trace : ndarray, shape (n_signals, n_atoms)
-        Average filtered spikes of the coding neurons: what their synapses passed on.  It differs from the
-        rate by the charge still in the synapses at the start and at the end of the phase.
+        Average filtered spikes of the coding neurons, which their synapses passed on.  A trace differs from
+        the rate by the charge that is in the synapses at the start and at the end of the phase.
     """
 
     duration: float
@@ -97,7 +89,7 @@ class _Network(NamedTuple):
 
 
 class _Refused(Exception):
-    """A signal that is too large or has too many spikes; `order` (phase, row) selects the error to raise."""
+    """The error of a signal that is too large or has too many spikes; the first by `order` is raised."""
 
     def __init__(self, order: tuple[int, int], error: Exception) -> None:
         super().__init__()
@@ -117,8 +109,8 @@ def run_phases(
     n_threads: int = 1,
     numbers: np.ndarray | None = None,
 ) -> list[Phase]:
-    """Run copies of the network through two phases, and keep all states between them."""
-    # At gamma = 0, `signals` drive the inputs and `coding` drives the coding neurons.  Errors name `numbers`.
+    """Run a copy of the network for each signal through two phases, and keep all states between them."""
+    # `signals` and `coding` drive inputs and coding neurons at gamma = 0.  Errors name signals by `numbers`.
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
     thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(time, duration)
 
@@ -180,9 +172,9 @@ def run_graded(
     neurons_per_thread: int = NEURONS_PER_THREAD,
     updates_per_call: int = UPDATES_PER_CALL,
 ) -> list[np.ndarray]:
-    """Run copies of the network with graded inputs; both phases have feedback."""
-    # `synapses.closed_rows` must be for kappa; only clocks take a mask.  Return the spikes of each signal
-    # and, for the second phase, whether each coding neuron fired, its average filtered spikes, g_D and g_H.
+    """Run a copy of the network with graded inputs for each signal; both phases have feedback."""
+    # `synapses.closed_rows` must be for kappa; only clocks take a mask.  The result has the spikes of each
+    # signal and, for the second phase, whether each coding neuron fired, its filtered spikes, g_D and g_H.
     layers = synapses.graded_layers
     assert synapses.closed_rows is not None
     thresholds = layers.thresholds(synapses.closed_rows)
@@ -193,7 +185,7 @@ def run_graded(
             "much charge to it as its threshold takes; a smaller kappa or smaller learning steps help"
         )
     end = end_of(time, duration)
-    # Sums run in the order of the neurons, so a row does not depend on the number of rows, as with BLAS.
+    # Sums run in the order of the neurons; sums by BLAS would depend on the number of rows.
     weights = kappa, synapses.feedback_rows, synapses.lateral_rows, synapses.closed_rows.reshape(-1)
 
     def run_piece(
@@ -212,7 +204,7 @@ def run_graded(
             return [n_spikes, *observed]
         network = _Network(synapses.weights(layers, kappa), thresholds)
         run = start_run(time, network, drives, filter_spikes=True)
-        # Without a signal only a probe fires, and the first phase is skipped.
+        # A row without a signal has only a probe, and skips the first phase.
         settles = signals.any(axis=1)
         settled = _advanced(run, layers, 0, end, allowed, rows, stop, active=np.flatnonzero(settles))
         filtered, until = run.filtered_spikes, np.where(settles, 2.0 * end, end)
@@ -230,13 +222,13 @@ def run_graded(
 def _unseen(
     synapses: Synapses, kappa: float, thresholds: np.ndarray, known: np.ndarray | None = None
 ) -> tuple[np.ndarray, ...]:
-    """Return masks, and what the weights and thresholds of masked rows, (1 - kappa) F M B, are made from."""
+    """Return masks, and the numbers that give weights and thresholds of masked rows, (1 - kappa) F M B."""
     n_atoms, n_inputs, forward = synapses.n_atoms, synapses.n_inputs, synapses.feedforward_rows
     if known is None:
         return np.empty((0, n_inputs), dtype=np.bool_), *np.empty((2, 0, 0)), forward, np.empty(0)
     n_known, rest = known.sum(axis=1), 1.0 - kappa
-    # M selects the known inputs.  Kernels subtract the unknown inputs from F B = (H - closed) / kappa, or add
-    # the known ones to zero: whichever are fewer.
+    # M selects the known inputs.  If less than half are known, kernels sum over them; otherwise kernels
+    # subtract the sum over the unknown inputs from F B = (H - closed) / kappa.
     of_lateral = np.where(2 * n_known < n_inputs, 0.0, rest / kappa)
     shares = np.column_stack([-of_lateral, of_lateral, np.where(of_lateral > 0.0, -rest, rest)])
     levels = np.zeros((len(known), n_atoms))
@@ -258,7 +250,7 @@ def _on_clock(
     budget: int,
     observation: tuple[Any, ...],
 ) -> np.ndarray:
-    """Run rows through both phases and set what their neurons observe; return the spikes of each row."""
+    """Run signals through both phases and set what neurons observe; return the spikes of each signal."""
     n_rows, n_neurons = drives.shape
     n_spikes, place = np.empty(n_rows, dtype=np.int64), np.zeros(graded.PLACE_SIZE, dtype=np.int64)
     numbers = np.zeros((graded.N_FLOATS, n_neurons))
@@ -302,7 +294,7 @@ def _advanced(
     run.advance(end, active=active, stop_when=lambda: bool(are_too_many().any()))
     counts = run.spike_counts.copy() if before is None else run.spike_counts - before
     if (over := are_too_many()).any():
-        # Copies advance one after the other: the first runaway does not depend on later copies.
+        # Copies of the network run one after the other: the first runaway does not depend on later copies.
         k = int(np.argmax(over))
         raise _ran_away(layers, phase, rows[k], counts[k], allowed[k])
     return counts
@@ -312,7 +304,7 @@ def _in_pieces(
     run_piece: Callable[..., list[np.ndarray]], arrays: Sequence[np.ndarray], n_threads: int
 ) -> list[np.ndarray]:
     """Run pieces of the rows in threads; return arrays of all rows, or raise the first row's error."""
-    # Rows are interleaved, so that each piece has signals, which come first, and probes, which are quick.
+    # Signals come before probes, which are quick.  Interleaved rows give each piece some of both.
     n_rows = len(arrays[0])
     n_pieces = min(n_threads, n_rows)
     stop = Event() if n_pieces > 1 else UNSET
@@ -327,7 +319,7 @@ def _in_pieces(
     outcomes: list[Any] = in_threads(outcome, pieces, stop) if n_pieces > 1 else [outcome(pieces[0])]
     refused = [each.order for each in outcomes if isinstance(each, _Refused)]
     if refused:
-        # Run only this signal again, so that the error does not depend on the pieces.
+        # Run the refused signal again by itself, so that the error does not depend on the pieces.
         refusal: Any = outcome(np.array([min(refused)[1]]))
         raise refusal.error
     if n_pieces == 1:
@@ -344,7 +336,7 @@ def _phase(
     mask: np.ndarray | None,
     duration: float,
 ) -> Phase:
-    """Return what neurons observed, with one column for each pair and for each input."""
+    """Return the observations of one phase, with one column for each pair of neurons."""
 
     def of_inputs(
         read: Callable[[Sequence[Population], np.ndarray], np.ndarray], observed: np.ndarray
@@ -357,7 +349,7 @@ def _phase(
     if len(coding) == 1:
         coding_current = of_first(coding, currents)
     else:
-        # Each spike of a neuron excites the other of its pair by the threshold; subtract this effect.
+        # Each spike of a neuron excites the other neuron of its pair by the threshold; subtract this effect.
         heights = thresholds[coding[0].neurons]
         coding_current = 0.5 * (difference(coding, currents) + heights * coding_trace)
     return Phase(
@@ -373,8 +365,8 @@ def _phase(
 
 def forget_debt(membrane_potential: np.ndarray, layers: Layers) -> None:
     """Raise the negative potentials of pairs of input neurons to zero, in place."""
-    # While one neuron of a pair fires, the potential of the other falls.  If the sign of their input changes
-    # in the next phase, the other neuron would stay silent for as long again.
+    # While one neuron of a pair fires, the potential of the other neuron falls.  If the sign of their input
+    # changes in the next phase, the other neuron would stay silent until its potential has risen again.
     for inputs in (*layers.inputs, *layers.predictions):
         potentials = membrane_potential[:, inputs.neurons]
         np.maximum(potentials, 0.0, out=potentials)
@@ -389,7 +381,7 @@ def _driven(
     rows: np.ndarray,
     numbers: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return share (F x + coding), the drives of coding neurons, and the spikes allowed for each signal."""
+    """Return the drives share (F x + coding) of coding neurons, and the spikes allowed for each signal."""
     drives = np.empty((len(signals), synapses.n_atoms * (1 if synapses.signs.positive_code else 2)))
     expected, forward = np.empty(len(signals)), synapses.feedforward_rows
     updates.drive(drives, expected, signals, coding, forward, synapses.thresholds, share, duration)
@@ -408,7 +400,7 @@ def _driven(
 
 
 def _ran_away(layers: Layers, phase: int, row: int, counts: np.ndarray, allowed: float) -> _Refused:
-    """Return the exception for a row with too many spikes in a phase."""
+    """Return the error of a signal that has too many spikes in a phase."""
     of_coding = total(layers.coding, counts)
     of_inputs = sum(
         (total(inputs, counts) for inputs in (layers.inputs, layers.predictions) if inputs), np.zeros(1)
@@ -426,8 +418,8 @@ def _ran_away(layers: Layers, phase: int, row: int, counts: np.ndarray, allowed:
 
 
 def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event) -> list[Result]:
-    """Call for each piece, the first in this thread, each other in its own thread; return the results."""
-    # An error in this thread, for example Ctrl-C, sets `stop`; threads end soon, and nothing waits for them.
+    """Call a function for each piece, with a thread for every piece but the first; return the results."""
+    # An error in the calling thread, for example Ctrl-C, sets `stop`: threads end soon, and nothing waits.
     results: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
 
     def work(k: int) -> None:
@@ -438,7 +430,7 @@ def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event
 
     try:
         for k in range(1, len(pieces)):
-            # Avoid `threading.Thread`: Ctrl-C while one starts leaves its lock locked forever.
+            # Do not use `threading.Thread`: Ctrl-C while a thread starts would leave its lock locked forever.
             start_new_thread(work, (k,))
         outcomes: dict[int, Any] = {0: call(pieces[0])}
         while len(outcomes) < len(pieces):
@@ -453,11 +445,9 @@ def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads of `n_jobs`, which has scikit-learn's meaning."""
-    # A backend of joblib for a cluster would count the cluster's workers, but threads run on this machine:
-    # then use one thread, unless `n_jobs` is given.
+    """Return the number of threads for an `n_jobs` with scikit-learn's meaning."""
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     backend, _ = get_active_backend()
-    if isinstance(backend, BACKENDS_OF_THIS_MACHINE):
-        return effective_n_jobs(n_jobs)
-    return 1 if n_jobs is None else ThreadingBackend().effective_n_jobs(n_jobs)
+    if hasattr(backend, "client"):  # Dask counts the workers of its cluster, but threads run on this machine
+        return 1 if n_jobs is None else ThreadingBackend().effective_n_jobs(n_jobs)
+    return effective_n_jobs(n_jobs)

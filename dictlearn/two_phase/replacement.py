@@ -1,4 +1,4 @@
-"""Replacement of redundant atoms: of two that are too similar, one is replaced on trial."""
+"""Replacement of redundant atoms: one of two atoms that are too similar is replaced on trial."""
 
 import math
 from collections.abc import Mapping
@@ -14,34 +14,35 @@ from snn.base.value import assign, replaced
 # Least number of atoms from which the spread of their cosines by chance can be estimated.
 LEAST_ATOMS = 15
 # The spread of cosines is read at the quantile 1 - TAIL, which is NORMAL_TAIL standard deviations above the
-# median of a normal distribution.  A few similar pairs do not move it; the many of photographs do.
+# median of a normal distribution.  A few similar pairs do not change this quantile; the many pairs of
+# photographs do.
 TAIL, NORMAL_TAIL = 0.025, 1.96
-# At most one trial per ATOMS_PER_TRIAL atoms begins in one search.
+# A search may begin one trial for every ATOMS_PER_TRIAL atoms, and at least one.
 ATOMS_PER_TRIAL = 50
-# Number of times that a pattern is drawn towards other samples that lack it: a single outlier is no atom.
+# Number of times that a new pattern moves towards other samples that lack it: a single outlier is no atom.
 ROUNDS = 3
-# Search for similar atoms every SEARCH_EVERY samples, except the first NO_SEARCHES times: too little data.
+# Search for similar atoms every SEARCH_EVERY samples, but not the first NO_SEARCHES times, with few data.
 SEARCH_EVERY, NO_SEARCHES = 640, 4
-# Length of a trial in samples: TRIAL_PER_ATOM for each atom, because each of many atoms is used rarely; at
-# least LEAST_TRIAL.  The mean squared code of a neuron adapts within a quarter of a trial.
+# Length of a trial in samples: TRIAL_PER_ATOM times the number of atoms (each of many atoms is used rarely),
+# at least LEAST_TRIAL.  The mean squared code of a neuron adapts within a quarter of a trial.
 LEAST_TRIAL, TRIAL_PER_ATOM = 3200, 16
-# Least worth of a new atom as a share of the old one's: from the middle of its trial on, and at the end.  The
-# means are noisy; new atoms of photographs reach .2 to .5.
+# Least worth of a new atom, as a share of the old atom's worth, from the middle of a trial on and at its end.
+# The means are noisy: new atoms of photographs reach .2 to .5 of the old worth.
 LEAST_IN_TRIAL, LEAST_AT_END = 0.3, 0.6
 # Number of samples for which an atom gets no new trial after a lost one.
 REST = 6400
 
 
 class Trial(NamedTuple):
-    """The state of a neuron before it got a new atom, for comparison and return."""
+    """The state that a neuron had before it got a new atom on trial."""
 
     atom: int
-    began: int  # samples learned from when the trial began
+    began: int  # number of samples when the trial began
     worth: float
     n_fired: int
     feedforward: np.ndarray
     feedback: np.ndarray
-    memory: Mapping[str, np.ndarray]  # the neuron's rows of what the rule remembers
+    memory: Mapping[str, np.ndarray]  # the neuron's rows in the arrays of the rule
 
     def undo(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> None:
         """Restore the neuron's old weights and memory."""
@@ -50,7 +51,7 @@ class Trial(NamedTuple):
             memory[name][self.atom] = self.memory[name]
 
 
-# Entries of a file for all atoms; entries of running trials, if any; and the prefix of the rule's arrays.
+# Entries of a file: figures of all atoms, columns of running trials, and the prefix of the rule's arrays.
 OF_ALL = {
     "activity": Entry("f", ("atoms",), 0.0),
     "rests_until": Entry("iu", ("atoms",), 0),
@@ -70,16 +71,16 @@ OLD = "old_rule."
 
 
 class Replacement:
-    """Trials of new atoms, and the figures that replacement keeps of all atoms."""
+    """The running trials of new atoms, and the figures of all atoms that decide about trials."""
 
-    # For each sample an atom is worth about ``1/2 a^2 (1 - c^2)``; c is its cosine with the most similar
-    # other atom, which would take over its part.  Trials cost a little: the more are lost, the fewer begin.
+    # The worth of an atom for a sample is about ``1/2 a^2 (1 - c^2)``: the atom that has the largest cosine c
+    # with it would code the rest.  Trials cost a little: the more trials are lost, the fewer begin.
 
     def __init__(self, n_atoms: int) -> None:
         self.running: tuple[Trial, ...] = ()  # trials that have not ended
-        # The mean of a^2 over the last quarter of a trial, in units of the signals' mean energy.
+        # Mean of a^2 over about a quarter of a trial, in units of the signals' mean energy.
         self.activity = np.zeros(n_atoms)
-        self.rests_until = np.zeros(n_atoms, dtype=np.int64)  # when each may be tried again, in samples
+        self.rests_until = np.zeros(n_atoms, dtype=np.int64)  # number of samples before which no trial begins
         self.credit = 0.0  # number of trials that may begin
         self.n_won, self.n_lost = 0, 0
 
@@ -92,7 +93,7 @@ class Replacement:
         return max(LEAST_TRIAL, TRIAL_PER_ATOM * len(self.activity))
 
     def observe(self, codes: np.ndarray, energy: float) -> None:
-        """Update the neurons' activity with the codes of a batch."""
+        """Update the activity of all neurons with the codes of a batch."""
         mean = np.einsum("ij,ij->j", codes, codes) / (len(codes) * energy)
         self.activity += -math.expm1(-4.0 * len(codes) / self.length) * (mean - self.activity)
 
@@ -104,7 +105,7 @@ class Replacement:
         return float(0.5 * self.activity[atom] * (1.0 - min(nearest, 1.0) ** 2))
 
     def lost(self, n_samples: int, synapses: Synapses) -> list[Trial]:
-        """End the trials that are decided; return those whose new atom is worth less than the old one."""
+        """End all decided trials; return the lost trials, whose new atom is worth less than the old one."""
         lost, running = [], []
         for trial in self.running:
             age = n_samples - trial.began
@@ -120,7 +121,7 @@ class Replacement:
         return lost
 
     def candidates(self, n_samples: int, n_fired: np.ndarray, synapses: Synapses) -> list[int]:
-        """Return the atoms to replace on trial now; past trials limit their number."""
+        """Return the atoms to replace on trial; the outcomes of earlier trials limit their number."""
         most = max(len(n_fired) // ATOMS_PER_TRIAL, 1)
         self.credit += (most * self.n_won + 1) / (self.n_won + self.n_lost + 1)
         self.credit = min(self.credit, float(most))
@@ -128,18 +129,13 @@ class Replacement:
         free[[trial.atom for trial in self.running]] = False
         if self.credit < 1.0:
             return []
-        return similar_atoms(
-            synapses.lateral_rows,
-            n_fired,
-            positive_code=synapses.signs.positive_code,
-            most=int(self.credit),
-            free=free,
-        )
+        positive_code, n_most = synapses.signs.positive_code, int(self.credit)
+        return similar_atoms(synapses.lateral_rows, n_fired, free, positive_code=positive_code)[:n_most]
 
     def begin(
         self, atom: int, n_samples: int, n_fired: int, synapses: Synapses, rows: Mapping[str, np.ndarray]
     ) -> None:
-        """Begin the trial of a neuron's new atom; `rows` are the rule's arrays with a row per atom."""
+        """Begin the trial of a neuron's new atom; `rows` are the arrays of the rule with a row per atom."""
         weights = synapses.feedforward[atom].copy(), synapses.feedback_rows[atom].copy()
         memory = {name: array[atom].copy() for name, array in rows.items()}
         trial = Trial(atom, n_samples, self.worth(atom, synapses), n_fired, *weights, memory)
@@ -147,18 +143,18 @@ class Replacement:
         self.credit -= 1.0
 
     def entries(self) -> dict[str, np.ndarray]:
-        """Return the arrays for a file."""
+        """Return the arrays that the file of a learner has for replacement."""
         arrays = {name: np.asarray(getattr(self, name)) for name in OF_ALL}
         if self.running:
             *columns, memories = zip(*self.running, strict=True)
             arrays.update(zip(TRIALS, map(np.array, columns), strict=True))
-            names = set(memories[0]).intersection(*memories)  # the rule may have changed meanwhile
+            names = set(memories[0]).intersection(*memories)  # the rule may have changed between two trials
             arrays.update({OLD + name: np.array([each[name] for each in memories]) for name in sorted(names)})
         return arrays
 
     @classmethod
     def of_entries(cls, entries: Mapping[str, np.ndarray]) -> Self:
-        """Return the replacement whose arrays `entries` returned."""
+        """Return the `Replacement` with arrays that `entries` returned."""
         arrays = {name: entries[name] for name in OF_ALL}
         new = cls(len(entries["activity"]))
         assign(new, **{name: array.copy() if array.ndim else array.item() for name, array in arrays.items()})
@@ -173,18 +169,18 @@ class Replacement:
 
 
 def usual_range(values: np.ndarray) -> tuple[float, float]:
-    """Return the range expected of as many independent normal values with this median and upper spread."""
-    # The spread is the only number of this module that a neuron cannot know locally.
+    """Return the range of equally many normal values with the median and upper spread of `values`."""
+    # The spread is the only number of replacement that a neuron cannot compute from what it observes.
     median, tail = np.quantile(values, (0.5, 1.0 - TAIL))
     beyond = (tail - median) / NORMAL_TAIL * np.sqrt(2.0 * np.log(len(values)))
     return median - beyond, median + beyond
 
 
 def similar_atoms(
-    lateral: np.ndarray, n_fired: np.ndarray, *, positive_code: bool, most: int, free: np.ndarray
+    lateral: np.ndarray, n_fired: np.ndarray, free: np.ndarray, *, positive_code: bool
 ) -> list[int]:
-    """Return at most `most` atoms: of each pair of too similar free atoms, the one that is used less."""
-    # A cosine is a lateral weight over the root of two thresholds.  If codes have both signs, -c counts as c.
+    """Return the less used atom of each pair of free atoms that are too similar, the most similar first."""
+    # A cosine is a lateral weight over the root of two thresholds.  For signed codes, -c counts as c.
     redundant: list[int] = []
     if len(lateral) < LEAST_ATOMS:
         return redundant
@@ -196,14 +192,14 @@ def similar_atoms(
     similar = np.flatnonzero(cosines > usual_range(cosines)[1])
     for pair in similar[np.argsort(-cosines[similar])] % len(first):
         atom, other = int(first[pair]), int(second[pair])
-        if len(redundant) < most and free[atom] and free[other]:
+        if free[atom] and free[other]:
             redundant.append(atom if n_fired[atom] < n_fired[other] else other)
             free[redundant[-1]] = False
     return redundant
 
 
 def patterns(missing: np.ndarray, *, positive_code: bool, least: float) -> np.ndarray:
-    """Return unit patterns that samples and similar ones lack; that of the largest residual comes first."""
+    """Return unit patterns that several samples lack; the pattern of the largest residual is first."""
     units = missing[np.argsort(-np.linalg.norm(missing, axis=1), kind="stable")]
     for _ in range(ROUNDS):
         shares = units @ missing.T
@@ -214,8 +210,8 @@ def patterns(missing: np.ndarray, *, positive_code: bool, least: float) -> np.nd
 
 
 def replace_atoms(learner: Any, batch: Batch, observed: Observed) -> None:
-    """Replace dead atoms, begin and end trials of similar atoms, and restart stalled ones."""
-    # `learner` is a `TwoPhaseLearner`: the new state after a batch.
+    """Replace dead atoms, begin and end trials of similar atoms, and restart stalled atoms."""
+    # The `learner` is the new `TwoPhaseLearner` after a batch.
     rule, now, trials, n = learner.settings.rule, learner.n_samples, learner.replacement, batch.n_signals
     trials.observe(observed.codes[:n], batch.energy)
     n_won = trials.n_won
@@ -223,7 +219,7 @@ def replace_atoms(learner: Any, batch: Batch, observed: Observed) -> None:
         trial.undo(learner.synapses, learner.memory)
         learner.last_fired[trial.atom], learner.n_fired[trial.atom] = now, trial.n_fired
     learner.n_replaced += trials.n_won - n_won
-    if not learner.settings.replacement:  # switched off: only running trials come to their end
+    if not learner.settings.replacement:  # without replacement, only running trials go on
         return
     tried: list[int] = []
     fixed = learner.frozen | learner.lesioned

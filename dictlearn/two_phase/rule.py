@@ -14,34 +14,37 @@ from dictlearn.two_phase.synapses import Synapses
 from snn.base.archive import Entry
 from snn.run.time import Clock
 
-# Defaults of kappa, duration (synaptic time constants), time and amplitude.
+# Default settings of a rule with strong and with weak feedback; durations are in synaptic time constants.
 STRONG_FEEDBACK = {"kappa": 0.7, "duration": 5.0, "time": Clock(1 / 32), "amplitude": 5.0}
 WEAK_FEEDBACK = {**STRONG_FEEDBACK, "kappa": 0.1, "time": Clock(1 / 16)}
-# Defaults if inputs fire, by `positive_atoms`.  Atoms of either sign need longer phases: spikes are noisier.
+# Default settings for inputs that fire, by `positive_atoms`.  Atoms of either sign need longer phases, since
+# their gradients are noisier.
 SPIKING_INPUTS = {True: WEAK_FEEDBACK, False: {**WEAK_FEEDBACK, "duration": 10.0}}
-# Graded inputs lack that noise: fewer spikes suffice, and a longer phase on a coarser clock improves codes.
+# Default settings for graded inputs, which lack the noise of spikes: fewer spikes suffice, and a longer phase
+# on a coarser clock improves codes.
 GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "time": Clock(1 / 8), "amplitude": 3.0}
-# NumPy types of the kinds of numbers that an `Entry` names.
+# NumPy types of the letters by which an `Entry` names kinds of numbers.
 KINDS_OF_NUMBERS = {"f": np.float64, "i": np.int64, "b": np.bool_}
-# Classes of rules by module and name: saved learners name them.
+# Classes of learning rules by module and name, which the files of learners contain.
 KINDS: dict[str, type[Rule]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A learning rule; subclasses define `change`, and override whichever methods differ from this class.
+    """A learning rule: a subclass defines `change`, and may override every other method.
 
-    A subclass with parameters is a frozen dataclass whose fields JSON can hold.  These are saved with a
-    learner, together with the arrays that the rule remembers.  A program must define or import the class
-    before it loads the learner.
+    A subclass with parameters is a frozen dataclass whose fields JSON can hold.  Parameters are saved with a
+    learner, together with the arrays that the rule keeps from batch to batch.  A program must define or
+    import the class before it loads the learner.
 
     Attributes
     ----------
     batch_size, inputs : int and str
-        The values of these settings if they are "auto".
+        Values of the settings `batch_size` and `inputs` if these settings are "auto".
     remembers : mapping of str to Entry
-        The arrays that are kept from batch to batch.  ``Entry("f", ("atoms", "inputs"), 0.0)`` is an array of
-        floats >= 0, shape (n_atoms, n_inputs).  Arrays are zero at first, or absent if optional.
+        The arrays that a learner keeps for the rule from batch to batch.  ``Entry("f", ("atoms", "inputs"),
+        0.0)`` is an array of floats >= 0, shape (n_atoms, n_inputs).  Arrays are zero at first; an optional
+        array is absent.
     """
 
     batch_size: ClassVar[int] = 32
@@ -61,7 +64,7 @@ class Rule:
     def penalty_weights(
         self, thresholds: np.ndarray, silence: np.ndarray, memory: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """Return s, the weight of each neuron's penalty: 1 for all.
+        """Return the weight s of each neuron's penalty: here 1 for every neuron.
 
         Parameters
         ----------
@@ -73,7 +76,7 @@ class Rule:
         return np.ones(len(thresholds))
 
     def n_probes(self, n_samples: int, n_signals: int) -> int:
-        """Return the number of probes, neurons driven one at a time, of a batch after `n_samples` samples."""
+        """Return the number of probes in a batch: here none.  A probe drives a single neuron."""
         return 0
 
     def change(
@@ -88,9 +91,9 @@ class Rule:
         ----------
         batch : Batch
             The run of the network: number of signals, samples so far, penalties, settings, and `energy`, the
-            mean squared norm of its signals; divide steps by `energy`.
+            mean squared norm of signals, by which steps are divided.
         observed : Observed
-            Signals, codes, g_D and g_H.
+            The signals, codes and gradients g_D and g_H of the batch.
         synapses : Synapses
             The weights with which the batch ran.
         memory : dict of str to ndarray
@@ -99,20 +102,20 @@ class Rule:
         raise NotImplementedError
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the learned atoms, of any norm, shape (n_atoms, n_inputs): B^T."""
+        """Return the learned atoms, of any norm, shape (n_atoms, n_inputs): here B^T."""
         return synapses.feedback_rows
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the atoms to restart with `forget`, given how many signals each fired for: none."""
+        """Return the atoms to restart with `forget`, from the number of signals each fired for: here none."""
         return np.empty(0, dtype=int)
 
     def forget(self, atom: int, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
-        """Forget what an atom did, after its replacement by another pattern or because it is stalled."""
+        """Set the memory of an atom to zero, after its replacement or because the atom is stalled."""
         for array in self._of_atoms(memory).values():
             array[atom] = 0.0
 
     def _memory(self, known: Mapping[str, np.ndarray], n_atoms: int, n_inputs: int) -> dict[str, np.ndarray]:
-        """Return the arrays that `remembers` names: the known ones, and zeros for the others."""
+        """Return the arrays that `remembers` names: known arrays, and zeros in place of unknown ones."""
         lengths, memory = {"atoms": n_atoms, "inputs": n_inputs}, {}
         for name, entry in self.remembers.items():
             if name in known:
@@ -123,6 +126,6 @@ class Rule:
         return memory
 
     def _of_atoms(self, memory: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arrays that have a row for each atom."""
+        """Return the arrays of a rule's memory that have a row for each atom."""
         shapes = {name: entry.shape or ("",) for name, entry in self.remembers.items() if name in memory}
         return {name: memory[name] for name, shape in shapes.items() if shape[0] == "atoms"}

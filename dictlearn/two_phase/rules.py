@@ -1,8 +1,8 @@
-"""Learning rules of the two-phase network: values that say how observations of neurons change the weights.
+"""Learning rules of the two-phase network, which say how observations of neurons change the weights.
 
 `PaperSteps` uses only functions of this module; `UsageSteps`, the default, also calls kernels.  A rule is
 local: a neuron uses its own rates and currents, what arrives at its synapses, and its incoming weights.
-Updates of several signals are added.  Equations 9 to 12 are from Lin and Tang (2018).
+The updates of the signals of a batch are added.  Equations 9 to 12 are from Lin and Tang (2018).
 """
 
 from __future__ import annotations
@@ -25,35 +25,28 @@ from snn.base.archive import Entry
 from snn.base.value import Value, checked
 from solvers.workers.blas import load_scipy_linalg
 
-__all__ = [
-    "Entry",
-    "PaperSteps",
-    "Rule",
-    "UsageSteps",
-    "change_weights",
-    "observed_penalty",
-    "project_lateral",
-]
+__all__ = ["Entry", "PaperSteps", "Rule", "UsageSteps", "change_weights", "project_lateral"]
 
-# epsilon of `project_lateral`, in units of the squared norms of the normalised codes, 1.
+# Ridge epsilon of `project_lateral`, relative to the squared norm of a normalised code, which is 1.
 PROJECTION_RIDGE = 0.01
-# Largest number of equations that a kernel solves in less time than LAPACK.
+# Largest number of linear equations that a kernel of this package solves faster than LAPACK.
 SMALL_SYSTEM = 64
-# Share of the mismatch that H corrects, by readout: currents measure it exactly, spike counts do not.
+# Share of the mismatch H - F B that H corrects: currents measure the mismatch exactly, spike counts do not.
 LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
-# Number of samples over which the decay of `PaperSteps` averages the cost of codes.
+# Number of samples over which `PaperSteps` averages lambda1 |a|, which sets its decay.
 FOLLOWING = 1000.0
-# Added to V of `UsageSteps`, so that first steps are of the order of the trust region.
+# Number added to V of `UsageSteps`, so that the first steps have about the length of the trust region.
 FIRST_MOVEMENT = 0.01
-# An average lets half of its memory go if its squared distance to the weights is LETS_GO times the usual one.
-# A larger distance raises the usual one by the share RISE, so that a slow drift does not become usual.
-# Squared distances below LEAST_DISTANCE, for atoms of unit norm, are ignored.  An average has let go if S is
-# less than the share KEPT of A.
+# The average of an atom forgets half of its samples if its squared distance to the weights is LETS_GO times
+# the usual distance.  If a distance exceeds the usual one, only the share RISE of the excess raises the usual
+# one, so that a slow drift does not become usual.  Squared distances below LEAST_DISTANCE, for atoms of unit
+# norm, are ignored.  An average counts as renewed if its S is less than the share KEPT of its A.
 LETS_GO, RISE, LEAST_DISTANCE, KEPT = 4.0, 0.03, 1e-5, 0.25
-# Signals have changed if at least this share of the averages has let go; a few let go by chance.
+# Signals have changed if at least this share of the averages is renewed; a few averages renew by chance.
 LEAST_CHANGED = 0.1
-# Atoms of a start get HELD in 1 / eta and HELD_AVERAGE in S, as after long learning, until the squared sum of
-# their gradients is DIRECTION + CHANCE / sqrt(number of weights) times its value without a direction.
+# Atoms of a start are held, as after long learning: 1 / eta is larger by HELD, and S begins at HELD_AVERAGE.
+# They are released when the squared sum of their gradients is DIRECTION + CHANCE / sqrt(number of weights)
+# times its value for gradients without a common direction.
 HELD, HELD_AVERAGE, DIRECTION, CHANCE = 12.0, 1000.0, 1.1, 4.0
 
 
@@ -62,15 +55,15 @@ class UsageSteps(Value, Rule):
     """The default rule: each coding neuron's step depends on its past codes, its decay on what it observes.
 
     A_i is the sum of a_i^2 over all n samples so far, and C_i is the sum of ``|a_i| sum_j |a_j|`` over the
-    batch.  Terms are multiplied by the known share of their sample, in units of the signals' mean energy::
+    batch.  Each term counts by the known share of its sample, in units of the signals' mean energy::
 
         eta_i = gain / (initial_usage / (1 + n / settling) + A_i + caution C_i)
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
         B_ji likewise, with the same rho_i
 
-    `rules.project_lateral` corrects H, from the signals and from probes: these drive single neurons, the ones
-    whose lateral weights have been unused for longest, so that the weights of silent neurons stay correct.
-    A_i is the curvature of the objective along atom i, so this is a diagonal Newton step.
+    `rules.project_lateral` corrects H, from signals and from probes.  A probe drives a single neuron, whose
+    lateral weights have been unused for longest, so that the weights of silent neurons stay correct.  A_i is
+    the curvature of the objective along atom i, so that eta_i makes a diagonal Newton step.
 
     If weights may have either sign, no bound stops them, and H moves exactly as the product F B does: a
     symmetric network stays consistent, and a mismatch decays as the weights do, before it is corrected.
@@ -79,18 +72,18 @@ class UsageSteps(Value, Rule):
 
         eta_i = 1 / (sqrt(0.01 + V_i) / reach + (1 - m_i) D_i + caution m_i C_i / gain)
 
-    V_i is the sum of the squares of the neuron's own gradients, so this is an AdaGrad step for each neuron:
-    it falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is the mismatched
-    share of the lateral currents of neuron i in the batch, at most 1.  If H agrees with F B, no step is
-    larger than 1 / D_i, which is best for the batch; otherwise a step goes no farther than H can follow.
-    Such large steps keep atoms in motion, so the dictionary is an average of each atom.  A batch adds its new
-    weights to the average with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved whenever
+    V_i is the sum of the squares of the neuron's own gradients, so that each neuron makes an AdaGrad step,
+    which falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is the
+    mismatched share of the lateral currents of neuron i in the batch, at most 1.  If H agrees with F B, no
+    step is larger than 1 / D_i, which is best for the batch; otherwise a step goes no farther than H can
+    follow.  Such large steps keep atoms in motion, so the dictionary averages each atom.  A batch adds its
+    new weights to the average with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved whenever
     ``||B_i - average_i||^2`` is four times its usual value: when signals change, the average must not lag
     behind the weights.  If gradients are read from counts, steps are as for positive atoms.  After a change
     of signals, an atom that lies between several true ones has smaller codes than chance allows: its sums
     begin anew (`stalled`).
 
-    The atoms of a start may be the result of earlier learning.  They are held: ``1 / eta_i`` is larger by 12
+    The atoms of a start may be the result of earlier learning, and are held: ``1 / eta_i`` is larger by 12
     and S_i starts at 1000, until the squared sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)``
     times its value without a direction, the sum of V_i.  Random atoms are released in the first batches.
 
@@ -102,36 +95,37 @@ class UsageSteps(Value, Rule):
     Parameters
     ----------
     gain : float, default 4.0
-        1 averages over all samples; a larger gain forgets early samples.
+        Size of the steps: 1 averages over all samples, and a larger gain forgets early samples.
     reach : float, default 1.75
         Approximate distance that an atom of unit norm has to move, for weights of either sign.
     averaging : float, default 4.0
-        For weights of either sign: 1 averages over the whole past of an atom, more over its last part.
+        Weights of either sign only: 1 averages over the whole past of an atom, a larger number over its last
+        part.
     initial_usage : float, default 2.0
-        Divides the first steps.
+        Usage of an atom before the first sample: a larger number makes the first steps smaller.
     settling : float, default 300.0
-        Samples after which `initial_usage` is halved: neurons that are used later may change faster.
+        Number of samples after which `initial_usage` is halved: neurons first used later may change faster.
     caution : float, default 10.0
         Weight of C_i, which bounds the curvature along all atoms together: one batch moves weights at most
         gain / caution of the way, so that H can follow.
     lateral_gain : float, optional
-        Share of the mismatch that H corrects, in (0, 2).  By default 1 where gradients are read from
-        currents, which measure it exactly, and 0.1 where spikes are counted.
+        Share of the mismatch that H corrects, in (0, 2).  The default is 1 if gradients are read
+        from currents, which measure the mismatch exactly, and 0.1 if spikes are counted.
     probes : float, default 0.25
-        Probes for each signal; on a clock each costs about half as much as a signal.
+        Number of probes for each signal; on a clock a probe costs about half as much as a signal.
     patience : float, default 4.0
         The penalty of a neuron that was silent for n samples is weighted by ``s = max(1 - n / (patience
         n_atoms), 0)`` until its next spike, so that no atom stays unused for long.
     """
 
     remembers: ClassVar[Mapping[str, Entry]] = {
-        "usage": Entry("f", ("atoms",), 0.0),  # A
-        "movement": Entry("f", ("atoms",), 0.0),  # V
-        "average": Entry("f", ("atoms", "inputs"), optional=True),  # of B^T
-        "averaged": Entry("f", ("atoms",), 0.0),  # S
-        "spread": Entry("f", ("atoms",), 0.0),  # usual ||B_i - average_i||^2
-        "held": Entry("f", ("atoms",), 0.0),  # HELD, or 0
-        "drift": Entry("f", ("atoms", "inputs"), optional=True),  # sum of gradients while any is held
+        "usage": Entry("f", ("atoms",), 0.0),  # A_i
+        "movement": Entry("f", ("atoms",), 0.0),  # V_i
+        "average": Entry("f", ("atoms", "inputs"), optional=True),  # average of B^T
+        "averaged": Entry("f", ("atoms",), 0.0),  # S_i
+        "spread": Entry("f", ("atoms",), 0.0),  # usual value of ||B_i - average_i||^2
+        "held": Entry("f", ("atoms",), 0.0),  # HELD while an atom is held, then 0
+        "drift": Entry("f", ("atoms", "inputs"), optional=True),  # sum of gradients while an atom is held
     }
 
     gain: float = checked(checks.positive_number, default=4.0)
@@ -151,7 +145,7 @@ class UsageSteps(Value, Rule):
     def penalty_weights(
         self, thresholds: np.ndarray, silence: np.ndarray, memory: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """Return s, smaller for neurons that have been silent for longer."""
+        """Return s, which is smaller for neurons that have been silent for longer."""
         return np.maximum(1.0 - silence / (self.patience * len(silence)), 0.0)
 
     def n_probes(self, n_samples: int, n_signals: int) -> int:
@@ -187,7 +181,7 @@ class UsageSteps(Value, Rule):
             updates.change_rows(lateral, False, weighted, g_d @ forward, keep, -np.inf, *changes)
         updates.change_atoms(forward, rows, products, factors, keep, least)
         if follows:
-            # F and B both change F B; the second product g_D F uses the changed F.
+            # Changes of F and of B both change F B; the second product g_D F uses the changed F.
             updates.change_rows(lateral, True, weighted, g_d @ forward, keep, -np.inf, *changes)
             g_h = keep * g_h
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
@@ -225,17 +219,17 @@ class UsageSteps(Value, Rule):
         held[:], memory["spread"][is_held] = 0.0, 0.0
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return B^T or, if weights may have either sign, the average that each synapse keeps of it."""
+        """Return the averages of atoms that synapses keep or, without averages, B^T."""
         is_used, rows = memory["usage"][:, np.newaxis] > 0.0, synapses.feedback_rows
         return np.where(is_used, memory.get("average", rows), rows)
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return atoms whose mean squared code is smaller than chance allows, after a change of signals."""
+        """Return the atoms whose mean squared code is too small for chance, after a change of signals."""
         used = np.flatnonzero((n_fired > 0) & (memory["usage"] > 0.0))
         # Atoms that fired for less than half of the median number of signals have had too little time.
         old = used[2 * n_fired[used] > np.median(n_fired[used])] if len(used) else used
         sizes = np.log(memory["usage"][old] / n_fired[old])
-        # Without a change of signals, fewer true atoms are found if atoms with small codes begin anew.
+        # If signals have not changed, a restart of atoms with small codes would lose true atoms.
         let_go = memory["averaged"][old] < KEPT * memory["usage"][old]
         if len(old) < LEAST_ATOMS or let_go.mean() < LEAST_CHANGED:
             return old[:0]
@@ -256,21 +250,21 @@ class PaperSteps(Value, Rule):
     Parameters
     ----------
     step : float, default 0.5
-        eta_D at the start.
+        Value of eta_D before the first sample.
     halving : float, default 20_000.0
-        Samples after which eta_D is half of `step`.
+        Number of samples after which eta_D is half of `step`.
     decay : float, optional
-        lambda2, in the same units.  By default it is the mean of ``lambda1 |a|`` over past samples times the
+        lambda2, in the same units.  The default is the mean of ``lambda1 |a|`` over past samples times the
         mean threshold: with this value, a mean atom norm of 1 neither grows nor shrinks.
     lateral_ratio : float, default 15.0
-        eta_H / eta_D.
+        The ratio eta_H / eta_D.
     reweighting : bool, default True
-        s = diag H, which keeps norms alike; otherwise s = 1.
+        True: s = diag H, which keeps the norms of atoms alike.  False: s = 1.
     """
 
     batch_size: ClassVar[int] = 1
     inputs: ClassVar[str] = "spiking"
-    remembers: ClassVar[Mapping[str, Entry]] = {"mean_cost": Entry("f", (), 0.0)}  # of lambda1 |a|
+    remembers: ClassVar[Mapping[str, Entry]] = {"mean_cost": Entry("f", (), 0.0)}  # mean of lambda1 |a|
 
     step: float = checked(checks.positive_number, default=0.5)
     halving: float = checked(checks.positive_number, default=20_000.0)
@@ -279,13 +273,13 @@ class PaperSteps(Value, Rule):
     reweighting: bool = checked(checks.flag, default=True)
 
     def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, Any]:
-        """Return the strong feedback of the paper."""
+        """Return the strong feedback that the paper uses."""
         return STRONG_FEEDBACK
 
     def penalty_weights(
         self, thresholds: np.ndarray, silence: np.ndarray, memory: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """Return s: the thresholds, or 1."""
+        """Return s: the thresholds or, without re-weighting, 1."""
         return thresholds if self.reweighting else np.ones(len(thresholds))
 
     def change(
@@ -298,7 +292,7 @@ class PaperSteps(Value, Rule):
         g_h = observed.lateral_gradient
         step = self.step / (1.0 + batch.n_samples / self.halving) / energy
         if self.decay is None:
-            # Average over all samples so far, and over about the last FOLLOWING once there are more.
+            # Average over all samples so far or, if there are more, over about the last FOLLOWING samples.
             share_of_batch = min(1.0, n / min(FOLLOWING, batch.n_samples + n))
             cost = (np.abs(codes).mean(axis=0) * batch.penalty).mean()
             memory["mean_cost"] += share_of_batch * (cost - memory["mean_cost"])
@@ -334,9 +328,9 @@ def change_weights(
         A row for each coding neuron: `Synapses.feedforward` and `feedback_rows`, `lateral` (weights to it) or
         `lateral_rows` (weights from it).
     codes : ndarray, shape (n_signals, n_atoms)
-        Nearly all zero; for example the codes times a step.
+        Codes times a step; nearly all of them are zero.
     values : ndarray, shape (n_signals, n_others)
-        Numbers at the other ends of the synapses, for example the gradients that targets observe.
+        Numbers at the other end of each synapse, for example the gradients that its target observes.
     keep : float or ndarray, shape (n_atoms,), default 1.0
         The share of the weights that decay leaves.
     least : float, default -inf
@@ -354,24 +348,6 @@ def change_weights(
         updates.change_rows(each.T if are_columns else each, are_columns, codes, values, keep, least, *memory)
 
 
-def observed_penalty(synapses: Synapses, reconstruction_gradient: np.ndarray, *, kappa: float) -> np.ndarray:
-    """Return ``rho_i = -F_i @ g_D / kappa``, the part of the reconstruction error along each atom.
-
-    Its shape is (n_signals, n_atoms).  In an optimal code it is lambda1 s_i for every active neuron: what the
-    atom could still explain equals its penalty.  This does not hold in the code of a short run.
-
-    Parameters
-    ----------
-    synapses : Synapses
-        F.
-    reconstruction_gradient : ndarray, shape (n_signals, n_inputs)
-        g_D.
-    kappa : float
-        Strength of the feedback.
-    """
-    return (reconstruction_gradient / -kappa) @ synapses.feedforward_rows
-
-
 def project_lateral(
     synapses: Synapses, codes: np.ndarray, lateral_gradient: np.ndarray, *, kappa: float, gain: float = 1.0
 ) -> None:
@@ -380,16 +356,17 @@ def project_lateral(
     ``H <- max(H - gain G^T L (L A A^T L + epsilon I)^-1 L A / kappa, 0)``
 
     The rows of G and A are g_H and the codes of the signals; L = diag(1 / ||a||).  At gain 1, H a then equals
-    F B a for every row a of A, except for the ridge epsilon and the bound.  For one signal this is the
+    F B a for every row a of A, except for the ridge epsilon and the bound.  For one signal, this step is the
     normalised least-mean-squares rule ``H <- H - g_H^T a / (kappa ||a||^2)`` of a neuron that knows the sum
-    of the squares of its inputs.  For several signals it is the limit of repeating that rule over the batch.
+    of the squares of its inputs.  For several signals, the step is the limit of this rule if the batch is
+    repeated.
 
     Parameters
     ----------
     synapses : Synapses
-        H.
+        The weights; only H changes.
     codes, lateral_gradient : ndarray, shape (n_rows, n_atoms)
-        a and g_H.
+        The codes a and the gradients g_H of the batch.
     kappa : float
         Strength of the feedback.
     gain : float, default 1.0
@@ -403,21 +380,21 @@ def project_lateral(
     rows, least = synapses.lateral_rows, synapses.signs.least_weight
     lateral_gradient = gain / kappa * lateral_gradient
     if len(codes) <= synapses.n_atoms:
-        # G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
+        # With few rows, solve for G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
         products = codes @ codes.T
         squares = products.reshape(-1)[:: len(products) + 1]
         squares *= 1.0 + PROJECTION_RIDGE
         squares[squares == 0.0] = 1.0
         change_weights(rows, codes, _solution(products, lateral_gradient), least=least)
         return
-    # Equal to (A^T L^2 A + epsilon I)^-1 A^T L^2 G: a system of the atoms.
+    # With many rows, the same change is (A^T L^2 A + epsilon I)^-1 A^T L^2 G, with an equation for each atom.
     products, change = np.zeros((2, *rows.shape))
     updates.add_normalised(products, change, codes, lateral_gradient, PROJECTION_RIDGE)
     np.maximum(rows - _solution(products, change), least, out=rows)
 
 
 def _solution(products: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return ``products^-1 values`` of a positive definite matrix; both are overwritten."""
+    """Return ``products^-1 values`` of a positive definite matrix, and overwrite both arguments."""
     if len(products) <= SMALL_SYSTEM:
         solved, is_finite = values, updates.solve(products, values)
     else:

@@ -1,4 +1,4 @@
-"""Signals that a two-phase network learns from, in memory or elsewhere, and warnings about them."""
+"""Signals that a two-phase network learns from, in memory or elsewhere, and warnings about such signals."""
 
 import math
 from abc import ABC, abstractmethod
@@ -18,39 +18,43 @@ from snn.base.describe import Closed, number
 from snn.base.value import cached_property
 from solvers.problem.messages import IllPosedWarning
 
-# Outliers: at most one signal in SIGNALS_PER_OUTLIER that have most of the energy.  With fewer signals than
-# SIGNALS_TO_COMPARE this is no reason to warn.
+# Warn of outliers if one signal in SIGNALS_PER_OUTLIER, or fewer, have most of the energy.  Fewer nonzero
+# signals than SIGNALS_TO_COMPARE cause no warning.
 SIGNALS_TO_COMPARE, SIGNALS_PER_OUTLIER = 10, 100
-# If the mean of at least SIGNALS_WITH_MEAN signals has more than this share of their energy, all atoms become
-# alike.  Digits have a share of .69, photographs .74.
+# If the mean of SIGNALS_WITH_MEAN signals or more has more than LARGEST_SHARE_OF_MEAN of their energy, atoms
+# become alike.  The mean of digits has .69 of the energy, the mean of photographs .74.
 SIGNALS_WITH_MEAN, LARGEST_SHARE_OF_MEAN = 200, 0.85
-# Range of the root mean square norm in which objectives, sums of squares, stay in the range of floats.
+# Limits of the root mean square norm of signals, within which objectives stay in the range of floats.
 SMALLEST_MEAN_NORM, LARGEST_MEAN_NORM = 1e-150, 1e150
-# Numbers that are read at a time before learning: 16 MB of float64.
+# Largest number of values that are read at a time before learning: 16 MB of float64.
 VALUES_READ_AT_ONCE = 2_000_000
 
 
 class Samples(Closed, ABC):
-    """Signals of one length; a subclass says where they are stored, and where batches of them run."""
+    """Signals of one length; a subclass says where signals are stored, and where batches run."""
 
     _assignable = ("n_signals", "n_inputs", "largest")
 
     n_signals: int
     n_inputs: int
-    largest: float  # the largest magnitude of their numbers; set by the check
+    largest: float  # the largest magnitude of all numbers; `check` sets it
 
     @abstractmethod
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
-        """Check all signals: their number of features, unless it is None, and their signs."""
+        """Check the number of features of all signals, unless `n_inputs` is None, and their signs."""
 
     @abstractmethod
+    def _read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return some signals as float64, zero where unknown, and their mask or None."""
+
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Yield (signals, known) for each block: float64, zero where unknown; a mask or None for `known`."""
+        """Yield the signals and their mask block by block."""
+        return (self._read(rows) for rows in blocks_of_rows(self.n_signals, self.n_inputs))
 
     @cached_property
     def _measured(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The squared norms of the signals, and mean and mean square of the known values of each input."""
-        # Numbers are divided by the largest one, because their squares may leave the range of floats.
+        """The squared norm of each signal, and the mean and mean square of each input's known values."""
+        # Values are divided by the largest value, because their squares may leave the range of floats.
         energies, totals = [], np.zeros((3, self.n_inputs))
         for signals, known in self.blocks():
             scaled = signals / (self.largest or 1.0)
@@ -63,14 +67,14 @@ class Samples(Closed, ABC):
 
     @property
     def share_of_mean(self) -> float:
-        """The share of the signals' energy that their mean has; 0 for fewer than SIGNALS_WITH_MEAN."""
+        """The share of the signals' energy that their mean has; 0 if signals are too few."""
         _, mean, squares = self._measured
         return float(mean @ mean / squares.sum()) if self.n_signals >= SIGNALS_WITH_MEAN else 0.0
 
     def scale(self, amplitude: float) -> float:
         """Return the factor that brings the root mean square norm of the signals to `amplitude`."""
         if self.largest == 0.0:
-            raise ValueError("signals must not all be zero: there is nothing to learn")
+            raise ValueError("signals must not all be zero; got only zeros: there is nothing to learn")
         norm = self.largest * math.sqrt(self._measured[2].sum())
         if not SMALLEST_MEAN_NORM <= norm <= LARGEST_MEAN_NORM:
             raise ValueError(
@@ -85,9 +89,9 @@ class Samples(Closed, ABC):
         return digest(array for block in self.blocks() for array in block if array is not None)
 
     def warn_if_ill_scaled(self, name: str) -> None:
-        """Warn if few signals, or their mean, have most of the energy; the warning calls them `name`."""
-        # The network's unit is the root mean square norm: if a few signals dominate it, the others hardly
-        # cause spikes.  With a large mean all atoms resemble it and each other, and the network may run away.
+        """Warn if few signals, or their mean, have most of the energy; the warning calls signals `name`."""
+        # The network's unit is the root mean square norm: if a few signals dominate it, others hardly spike.
+        # If the mean is large, all atoms resemble the mean, and the network may run away.
         energies = self._measured[0]
         if np.count_nonzero(energies) < SIGNALS_TO_COMPARE:
             return
@@ -109,19 +113,19 @@ class Samples(Closed, ABC):
                 IllPosedWarning,
             )
 
-    @abstractmethod
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch, whose signals are these rows, and its probes; return what neurons observe."""
+        """Run a batch and its probes; return what neurons observe.  The batch has the signals of `rows`."""
+        return batch.run(synapses, *self._read(rows), n_threads=n_threads)
 
 
 def blocks_of_rows(n_signals: int, n_inputs: int) -> Iterator[slice]:
-    """Return slices of rows for blocks of 16 MB; equal blocks give equal sums for every kind of storage."""
+    """Return slices of rows, 16 MB each; equal blocks give equal sums for every kind of storage."""
     step = max(VALUES_READ_AT_ONCE // n_inputs, 1)
     return (slice(first, first + step) for first in range(0, n_signals, step))
 
 
 class SamplesInMemory(Samples):
-    """Signals in an array, shape (n_signals, n_inputs), with a mask that is True where they are known."""
+    """Signals in an array, shape (n_signals, n_inputs), with a mask that is True for known values."""
 
     def __init__(self, signals: ArrayLike, mask: ArrayLike | None = None) -> None:
         self._given = signals, mask
@@ -138,19 +142,13 @@ class SamplesInMemory(Samples):
         self.largest = float(np.abs(self._known).max())
         self._checked |= {(None, signed), (self.n_inputs, signed)}
 
-    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Yield some signals at a time."""
-        for rows in blocks_of_rows(self.n_signals, self.n_inputs):
-            yield self._known[rows], None if self._mask is None else self._mask[rows]
-
-    def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch in threads."""
-        known = None if self._mask is None else self._mask[rows]
-        return batch.run(synapses, self._known[rows], known, n_threads=n_threads)
+    def _read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return rows of the signals and of the mask."""
+        return self._known[rows], None if self._mask is None else self._mask[rows]
 
 
 class SparseSamples(Samples):
-    """Signals in a sparse matrix, shape (n_signals, n_inputs), which become dense when they are read."""
+    """Signals in a sparse matrix, shape (n_signals, n_inputs); a batch becomes dense when it is read."""
 
     def __init__(self, signals: sparse.sparray | sparse.spmatrix) -> None:
         self._signals = sparse.csr_array(signals, dtype=np.float64)
@@ -168,14 +166,9 @@ class SparseSamples(Samples):
             row = int(np.searchsorted(self._signals.indptr, wrong[0], side="right")) - 1
             checked_signals(self._signals[[row]].toarray(), self.n_inputs, first=row, signed=signed)
 
-    def blocks(self) -> Iterator[tuple[np.ndarray, None]]:
-        """Yield some signals at a time."""
-        for rows in blocks_of_rows(self.n_signals, self.n_inputs):
-            yield self._signals[rows].toarray(), None
-
-    def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch in threads."""
-        return batch.run(synapses, self._signals[rows].toarray(), n_threads=n_threads)
+    def _read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
+        """Return rows of the matrix as a dense array."""
+        return self._signals[rows].toarray(), None
 
 
 def samples_of(
@@ -187,9 +180,11 @@ def samples_of(
     """Return the signals as checked `Samples`."""
     if isinstance(signals, Samples) or sparse.issparse(signals):
         if mask is not None:
-            raise TypeError(f"mask must be None for {type(signals).__name__}, which is known everywhere")
+            raise TypeError(
+                f"mask must be None for {type(signals).__name__}, whose values are all known; got a mask"
+            )
         samples = signals if isinstance(signals, Samples) else SparseSamples(signals)
     else:
         samples = SamplesInMemory(signals, mask)
-    samples.check(n_inputs, signed=settings.signs.signed_inputs)
+    samples.check(n_inputs, signed=not settings.signs.positive_signals)
     return samples

@@ -1,4 +1,4 @@
-"""Settings of the two-phase network: how it runs and how it learns."""
+"""Settings of the two-phase network: how the network runs and how it learns."""
 
 from __future__ import annotations
 
@@ -9,106 +9,86 @@ from typing import Any
 
 import numpy as np
 
-from dictlearn.two_phase.observed import PhaseSettings
+from dictlearn.two_phase.observed import AUTO, PhaseSettings
 from dictlearn.two_phase.rule import KINDS, Rule
 from dictlearn.two_phase.rules import PaperSteps, UsageSteps
 from dictlearn.two_phase.synapses import checked_format
 from snn.base import checks
-from snn.base.value import Value, assign, checked
+from snn.base.value import assign, checked
 from snn.digital import FixedPoint
 from snn.run.time import Clock, Exact, RealNeuron, Time, end_of, is_digital, require_time
 
-READOUTS = ("rate", "current")
-INPUTS = ("spiking", "graded")
-AUTO: Any = "auto"
-
-
-def _checked_penalty(name: str, penalty: Any) -> float | tuple[float, ...]:
-    if np.ndim(penalty) == 0:
-        return checks.positive_number(name, penalty)
-    return tuple(checks.positive_array(name, penalty, len(penalty)).tolist())
-
 
 @dataclass(frozen=True, kw_only=True)
-class LearningSettings(Value, PhaseSettings):
+class LearningSettings(PhaseSettings):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
     `kappa`, `duration`, `time`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
-    values, which `dataclasses.replace` keeps.  The first four become 0.1, 7, Clock(1 / 8) and 3 for graded
-    inputs; 0.1, 5 (10 for atoms of either sign), Clock(1 / 16) and 5 for spiking inputs; and 0.7, 5,
+    values, which `dataclasses.replace` keeps.  The first four settings become 0.1, 7, Clock(1 / 8) and 3 for
+    graded inputs; 0.1, 5 (10 for atoms of either sign), Clock(1 / 16) and 5 for spiking inputs; and 0.7, 5,
     Clock(1 / 32) and 5 with `PaperSteps` or readout "rate".
 
     Parameters
     ----------
     penalty : float, or array_like of shape (n_atoms,)
-        lambda1, positive, in units of the signals; a number, or one for each atom, kept as a tuple.
+        The penalty lambda1, positive, in units of the signals: one number, or one for each atom (a tuple).
     kappa : float or "auto", default "auto"
-        Strength of the feedback in the second phase, in (0, 1).  A small one gives better codes in short
-        phases; gradients that are read from spike counts need a large one.
+        Strength of the feedback in the second phase, in (0, 1).  A small kappa gives better codes in short
+        phases; gradients that are read from spike counts need a large kappa.
     duration : float or "auto", default "auto"
         Length of each phase, in synaptic time constants.  In longer phases codes converge further.
     amplitude : float or "auto", default "auto"
-        The root mean square norm to which the network scales the signals.  A larger one means more spikes and
-        a smaller counting error.  Dictionaries do not depend on the unit of the signals.
+        The root mean square norm to which the network scales the signals.  A larger norm means more spikes
+        and a smaller counting error.  Dictionaries do not depend on the unit of the signals.
     readout : {"current", "rate"}, default "current"
-        Source of gradients and codes.  "rate", the paper's, uses spike rates, with an error of one spike in
-        a phase.  "current" uses average soma currents: they have the same limits, and the gradients are exact
-        for the code that the neurons passed on in the phase with feedback.
+        Source of gradients and codes.  "rate", as in the paper, uses spike rates, with an error of one spike
+        in a phase.  "current" uses average soma currents, which have the same limits.  Their gradients are
+        exact for the code that neurons pass on in the phase with feedback.
     inputs : {"auto", "graded", "spiking"}, default "auto"
         Output of input neurons.  "graded" inputs pass their currents on at every instant and do not fire:
-        gradients stay exact, lack the noise of counting, and a sample takes a fraction of the spikes.  Both
-        phases then run with feedback, and the network settles in the first.  "spiking" is the paper's
-        network.  By default inputs are graded with readout "current", except with `PaperSteps`.  In exact
-        time, inputs of samples with unknown entries fire even if this is "graded", with the phases and the
-        amplitude of the settings.
+        gradients are exact, without the noise of spike counts, and a sample takes a fraction of the spikes.
+        Both phases then run with feedback, and the network settles in the first phase.  "spiking" is the
+        network of the paper.  By default inputs are graded with readout "current", except with `PaperSteps`.
+        In exact time, graded inputs of samples with unknown entries fire, with the phases and the amplitude
+        of the settings.
     initial_potential : float, default 0.5
         Potentials at the start of each sample, as a share of the thresholds, in [0, 1).  With graded inputs
-        potentials start at 0, so that neurons that the others are about to silence do not fire at first.
+        potentials start at 0, so that neurons that will be silenced do not fire first.
     time : Exact, Clock or "auto", default "auto"
-        Exact, from event to event, or a clock of perfect neurons in real numbers.  The steps of a clock that
-        keeps charge are halved if the network runs away and, with graded inputs, if the mean of the signals
-        has most of their energy.
+        Exact time, from event to event, or a clock of perfect neurons in real numbers.  The steps of a clock
+        that keeps charge are halved if the network runs away and, with graded inputs, if the mean of the
+        signals has most of their energy.
     positive_atoms : bool, default True
         Whether atoms, and so all weights, must not be negative.
     positive_code : bool, default True
         Whether codes must not be negative.
     positive_signals : bool, default True
-        Whether signals must not be negative.  If atoms or codes may be negative, signals may be too.
+        Whether signals must not be negative.  If atoms or codes may be negative, signals may be negative too.
     rule : Rule, default UsageSteps()
         The learning rule: `UsageSteps`, `PaperSteps`, or your own.
     batch_size : int or "auto", default "auto"
-        Samples that see the same weights: 32, and 1 with `PaperSteps`.
+        Number of samples between two changes of the weights: 32, or 1 with `PaperSteps`.
     replacement : bool, default True
         Whether patterns that reconstructions lack replace dead atoms (`TwoPhaseLearner.dead_atoms`) and one
-        of any two atoms that are more similar than chance allows; and whether stalled atoms begin anew
+        atom of each pair that is more similar than chance allows, and whether stalled atoms restart
         (docs/dictionary_learning.md, section 11).
     weight_format : snn.digital.FixedPoint, optional
-        Format to which all weights and thresholds are rounded, at the start and after each batch; by default
-        they are float64.  With an exponent of None, weights between the layers lie below 1, and lateral
-        weights and thresholds below 2.
+        Number format to which weights and thresholds are rounded at the start and after each batch; by
+        default they are float64.  With an exponent of None, weights between the layers lie below 1, and
+        lateral weights and thresholds below 2.
     """
 
-    penalty: float | Sequence[float] | np.ndarray = checked(_checked_penalty)
-    kappa: float = AUTO
-    duration: float = AUTO
-    amplitude: float = AUTO
-    readout: str = checked(checks.one_of, READOUTS, default="current")
-    inputs: str = checked(checks.one_of, (AUTO, *INPUTS), default=AUTO)
-    initial_potential: float = 0.5
-    time: Time = AUTO
-    positive_atoms: bool = True
-    positive_code: bool = True
-    positive_signals: bool = True
     rule: Rule = checked(checks.instance_of, Rule, default=UsageSteps())
     batch_size: int = AUTO
     replacement: bool = checked(checks.flag, default=True)
-    weight_format: FixedPoint | None = None
 
     def _check(self) -> None:
         if self.inputs == AUTO:
             assign(self, inputs=self.rule.inputs if self.readout == "current" else "spiking")
         if self.inputs == "graded" and self.readout == "rate":
-            raise ValueError("readout must be 'current' if inputs are graded: pass inputs='spiking'")
+            raise ValueError(
+                "readout must be 'current' if inputs are graded; got 'rate': pass inputs='spiking'"
+            )
         defaults = {
             **Rule.defaults(self.rule, self.readout, self.inputs, self.signs),
             **self.rule.defaults(self.readout, self.inputs, self.signs),
@@ -121,17 +101,10 @@ class LearningSettings(Value, PhaseSettings):
                     kind = "Exact(), a Clock" if name == "time" else "a number"
                     raise ValueError(f"{name} must be {kind} or {AUTO!r}; got {value!r}")
                 assign(self, **{name: number})
-        kappa, duration, initial_potential = checked_phases(
-            self.kappa, self.duration, self.initial_potential, self.time
-        )
-        assign(
-            self,
-            kappa=kappa,
-            duration=duration,
-            initial_potential=initial_potential,
-            amplitude=checks.positive_number("amplitude", self.amplitude),
-            batch_size=checks.positive_integer("batch_size", self.batch_size),
-        )
+        phases = checked_phases(self.kappa, self.duration, self.initial_potential, self.time)
+        amplitude = checks.positive_number("amplitude", self.amplitude)
+        batch_size = checks.positive_integer("batch_size", self.batch_size)
+        assign(self, **phases, amplitude=amplitude, batch_size=batch_size)
         if self.weight_format is not None:
             checked_format(self.weight_format, self.signs)
 
@@ -145,7 +118,7 @@ class LearningSettings(Value, PhaseSettings):
         Parameters
         ----------
         penalty : float, or array_like of shape (n_atoms,)
-            lambda1, in units of the signals; positive.
+            The penalty lambda1, positive, in units of the signals.
         """
         return cls(
             penalty=penalty,
@@ -163,7 +136,7 @@ class LearningSettings(Value, PhaseSettings):
         Parameters
         ----------
         n_atoms : int
-            Atoms of the network.
+            Number of atoms of the network.
         """
         penalty = np.asarray(self.penalty)
         if penalty.ndim and len(penalty) != n_atoms:
@@ -196,20 +169,19 @@ class LearningSettings(Value, PhaseSettings):
         return cls(**values, time=time, rule=KINDS[kind](**rule), weight_format=weights)
 
 
-def checked_phases(
-    kappa: float, duration: float, initial_potential: float, time: Time
-) -> tuple[float, float, float]:
-    """Check the parameters of two phases; return kappa, duration and initial potential as floats."""
+def checked_phases(kappa: float, duration: float, initial_potential: float, time: Time) -> dict[str, Any]:
+    """Check the parameters of two phases; return them by name, numbers as floats."""
     kappa = share("kappa", kappa)
     if kappa == 0.0:
-        raise ValueError("kappa must be positive: without feedback there is no second phase")
+        raise ValueError("kappa must be positive; got 0: without feedback there is no second phase")
     duration = checks.positive_number("duration", duration)
     require_time("time", time)
     if isinstance(time, Clock) and (is_digital(time) or time.imperfections is not None):
-        got = f"a {type(time.neuron).__name__}" if is_digital(time) else "some"
+        got = f"a {type(time.neuron).__name__}" if is_digital(time) else "imperfections"
         raise ValueError(f"time must be Exact() or a Clock of a RealNeuron, without imperfections; got {got}")
     end_of(time, duration)
-    return kappa, duration, share("initial_potential", initial_potential)
+    initial_potential = share("initial_potential", initial_potential)
+    return {"kappa": kappa, "duration": duration, "initial_potential": initial_potential, "time": time}
 
 
 def share(name: str, value: float) -> float:

@@ -1,7 +1,7 @@
-"""The weights of the two-phase network while it runs and learns, and their rounding to few bits.
+"""The weights of a two-phase network that runs and learns, and their rounding to few bits.
 
 If a format has an exponent of None, weights between the layers lie below 1, and lateral weights and
-thresholds below 2, because learning keeps atoms at unit norm.  A given exponent applies to all of them.
+thresholds below 2, because learning keeps atoms at unit norm.  Any other exponent applies to all weights.
 """
 
 import math
@@ -17,31 +17,31 @@ from snn.digital.format import FixedPoint, round_in_place
 from snn.weights import Segments
 from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 
-# Smallest threshold of a coding neuron; learning keeps thresholds near 1.  At zero, spikes would never end.
+# Smallest threshold of a coding neuron; learning keeps thresholds near 1; at 0, spikes would not end.
 LEAST_THRESHOLD = 0.05
-# Largest number of columns of F B that are computed together.
+# Largest number of columns of the product F B that are computed together.
 LATERAL_BLOCK = 128
-# Exponents of the powers of two below which F and B lie, and below which H lies.
+# Exponents of two powers of two: F and B lie below the first power, H below the second.
 LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
 
 
 class Synapses(Closed):
-    """F, B and H in one array, which runs read and learning changes in place; a pair shares its weights.
+    """The weights F, B and H in one array, which learning changes in place; a pair shares its weights.
 
     Attributes
     ----------
     signs : Signs
-        Which numbers are not negative.
+        Flags that say which numbers must not be negative.
     feedforward_rows, feedback_rows, lateral_rows : ndarray
-        F^T, B^T and H^T, shapes (n_inputs, n_atoms), (n_atoms, n_inputs) and (n_atoms, n_atoms).
+        Matrices F^T, B^T, H^T, shapes (n_inputs, n_atoms), (n_atoms, n_inputs), (n_atoms, n_atoms).
     graded_layers : Layers
-        The neurons of a run with graded inputs.
+        The populations of neurons in a run with graded inputs.
     closed_rows : ndarray, shape (n_atoms, n_atoms), or None
-        Rows of H - gamma F B for the last gamma that `close` was called with; None before.
+        Rows of H - gamma F B for the last gamma of `close`; None before the first call.
     feedforward, feedback, lateral : ndarray
-        F, B and H: views of the same numbers, transposed.
+        Matrices F, B and H, which are transposed views of the same numbers.
     thresholds : ndarray, shape (n_atoms,)
-        The diagonal of H, a view.
+        Firing thresholds of the coding neurons, a view of the diagonal of H.
     """
 
     _assignable = (
@@ -68,22 +68,22 @@ class Synapses(Closed):
         self._weights: dict[tuple[float, bool, bool], Segments] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The rows are views of one array.  A plain copy or pickle would make them separate arrays.
+        # All matrices are views of one array.  A plain copy or pickle would make separate arrays of them.
         matrices = self.feedforward, self.feedback, self.lateral
         return Synapses, (*matrices, self.signs), {"closed_rows": self.closed_rows}
 
     @property
     def consistency(self) -> float:
-        """1 - ||H - F B|| / ||H||."""
+        """Agreement of H and F B, 1 - ||H - F B|| / ||H||."""
         mismatch = self._closed(1.0, np.empty_like(self.lateral_rows))
         return 1.0 - float(np.linalg.norm(mismatch) / np.linalg.norm(self.lateral_rows))
 
     @property
     def symmetry(self) -> float:
-        """1 - ||F - B^T|| / ||B||."""
+        """Agreement of F and B^T, 1 - ||F - B^T|| / ||B||."""
         differences = self.feedforward - self.feedback_rows
         difference, size = (float(np.linalg.norm(each)) for each in (differences, self.feedback_rows))
-        # B may be zero: every atom may have vanished.
+        # B is zero if every atom has vanished.
         return 1.0 - (difference / size if size > 0.0 else math.inf if difference > 0.0 else 0.0)
 
     def replace(self, atom: int | np.ndarray, feedforward: np.ndarray, feedback: np.ndarray) -> None:
@@ -97,19 +97,20 @@ class Synapses(Closed):
     def close(self, gamma: float) -> None:
         """Compute `closed_rows`, the lateral weights and thresholds with feedback by graded inputs.
 
-        All parts of a batch share it, because BLAS may round differently on other machines.
+        All parts of a batch share these weights, because BLAS may round differently on other machines.
         """
         known = self.closed_rows
         self.closed_rows = self._closed(gamma, np.empty_like(self.lateral_rows) if known is None else known)
 
     def _closed(self, gamma: float, closed: np.ndarray) -> np.ndarray:
-        """Return the rows of H - gamma F B, written to the array `closed`."""
-        with one_blas_thread():
-            return self._close_rows(gamma, closed)
-
-    def _close_rows(self, gamma: float, closed: np.ndarray) -> np.ndarray:
+        """Write the rows of H - gamma F B to the array `closed`, and return the array."""
         forward, back, lateral = self.feedforward_rows, self.feedback_rows, self.lateral_rows
-        if len(back) > LATERAL_BLOCK and updates.is_transpose(forward, back):
+        with one_blas_thread():
+            if len(back) <= LATERAL_BLOCK or not updates.is_transpose(forward, back):
+                np.matmul(back, forward, out=closed)
+                closed *= -gamma
+                closed += lateral
+                return closed
             load_scipy_linalg()
             from scipy.linalg.blas import dsyrk
 
@@ -120,14 +121,10 @@ class Synapses(Closed):
                 dsyrk(1.0, block.T, c=product[: len(block)].T, trans=True, overwrite_c=True)
                 np.matmul(others, block.T, out=product[len(block) :])
                 updates.close_columns(closed, lateral, product, first, gamma)
-        else:
-            np.matmul(back, forward, out=closed)
-            closed *= -gamma
-            closed += lateral
         return closed
 
     def weights(self, layers: Layers, gamma: float) -> Segments:
-        """Return the weights of these layers at feedback gamma, as views, which change with learning."""
+        """Return the weights of layers of neurons at feedback gamma, as views that change with learning."""
         key = gamma, layers.predicted, layers.graded
         if key not in self._weights:
             values, offsets = self.values, self._offsets
@@ -139,7 +136,7 @@ class Synapses(Closed):
         return self._weights[key]
 
     def round(self, weight_format: FixedPoint, rng: np.random.Generator) -> int:
-        """Round F, B and H; return how many weights were outside the range and were set to its end."""
+        """Round F, B and H; return the number of weights outside the range, which are set to its end."""
         between, lateral = exponents(weight_format)
         n_saturated = sum(
             round_in_place(weight_format, rows, exponent=exponent, rng=rng)
@@ -155,7 +152,7 @@ class Synapses(Closed):
 
 
 def checked_format(weight_format: FixedPoint, signs: Signs) -> FixedPoint:
-    """Check that a format can hold the weights, and return it."""
+    """Check that a number format can hold the weights of a network, and return the format."""
     checks.instance_of("weight_format", weight_format, FixedPoint)
     if weight_format.sign == "non-positive":
         raise ValueError(

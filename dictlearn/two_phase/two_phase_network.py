@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,30 +37,30 @@ class TwoPhaseNetwork(Value, Described):
         input:   nu =  (1 - gamma) x + gamma B sigma_cod
         input whose x is unknown:      nu = B sigma_cod
 
-    sigma are the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
+    Here sigma are the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
     papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
     code of x.  With any gamma in [0, 1) a consistent network, H = F B, has the same code.  An input neuron
     whose x is unknown carries the network's own prediction, and only the known inputs decide the code
     (docs/dictionary_learning.md, section 6).
 
-    A pair of neurons represents a number of either sign: the second receives and sends everything with the
-    opposite sign, by the same weights (section 9 there).  Inputs are pairs if signals may be negative, coding
-    neurons are pairs if codes may be negative; sigma is then the difference of the two.
+    A pair of neurons represents a number of either sign: the second neuron receives and sends everything
+    with the opposite sign, by the same weights (section 9 of that page).  Inputs are pairs if signals may be
+    negative, coding neurons are pairs if codes may be negative.  For a pair, sigma is the difference.
 
     Parameters
     ----------
     feedforward : array_like, shape (n_atoms, n_inputs)
-        F: its row i are the weights into coding neuron i.
+        F: row i has the weights into coding neuron i.
     feedback : array_like, shape (n_inputs, n_atoms)
-        B: its row j are the weights into input neuron j.
+        B: row j has the weights into input neuron j.
     lateral : array_like, shape (n_atoms, n_atoms)
-        H: row i inhibits coding neuron i; the diagonal, which must be positive, has the thresholds.
+        H: row i has the weights that inhibit coding neuron i; the positive diagonal has the thresholds.
     positive_atoms : bool, default True
         Whether F, B and H must not be negative.
     positive_code : bool, default True
-        Whether codes are not negative.
+        Whether codes must not be negative.
     positive_signals : bool, default True
-        Whether signals must not be negative.  If atoms or codes may be negative, signals may be too.
+        Whether signals must not be negative.  If atoms or codes may be negative, signals may be negative too.
 
     References
     ----------
@@ -102,7 +102,7 @@ class TwoPhaseNetwork(Value, Described):
             weights = checks.real_array(name, getattr(self, name), shape=shape, meaning=meaning)
             if weights.min() < least:
                 raise ValueError(
-                    f"{name} must not be negative; got {weights.min()} (positive_atoms=False allows it)"
+                    f"{name} must not be negative; got {weights.min()}: pass positive_atoms=False to allow it"
                 )
             assign(self, **{name: weights})
         thresholds = np.diagonal(self.lateral)
@@ -126,9 +126,9 @@ class TwoPhaseNetwork(Value, Described):
         Parameters
         ----------
         dictionary : array_like, shape (n_atoms, n_inputs)
-            D; no atom is zero.
+            The dictionary D, without zero atoms.
         positive_atoms, positive_code, positive_signals
-            As for `TwoPhaseNetwork`.
+            See `TwoPhaseNetwork`.
         """
         signs = Signs.checked(positive_atoms, positive_code, positive_signals)
         dictionary = checked_atoms("dictionary", dictionary, positive=signs.positive_atoms)
@@ -136,14 +136,14 @@ class TwoPhaseNetwork(Value, Described):
 
     @classmethod
     def of_synapses(cls, synapses: Synapses) -> TwoPhaseNetwork:
-        """Return a network with a copy of these weights."""
+        """Return a network with a copy of the weights in `synapses`."""
         matrices = (synapses.feedforward, synapses.feedback, synapses.lateral)
         feedforward, feedback, lateral = (matrix.copy() for matrix in matrices)
         return cls(feedforward, feedback, lateral, *synapses.signs)
 
     def synapses(self) -> Synapses:
-        """Return a copy of the weights, which learning may change."""
-        return Synapses(*self._matrices, self.signs)
+        """Return a copy of the weights that learning may change."""
+        return Synapses(self.feedforward, self.feedback, self.lateral, self.signs)
 
     def rounded(
         self, weight_format: FixedPoint, *, rng: int | np.random.Generator | None = None
@@ -153,9 +153,9 @@ class TwoPhaseNetwork(Value, Described):
         Parameters
         ----------
         weight_format : FixedPoint
-            The format; see `LearningSettings` for an exponent of None.
+            The number format; see `LearningSettings` for an exponent of None.
         rng : int or Generator, optional
-            For stochastic rounding.
+            Source of random numbers for stochastic rounding.
         """
         synapses = self.synapses()
         synapses.round(checked_format(weight_format, self.signs), np.random.default_rng(rng))
@@ -163,17 +163,17 @@ class TwoPhaseNetwork(Value, Described):
 
     @property
     def n_inputs(self) -> int:
-        """M, the number of inputs."""
+        """Number of inputs, M in the equations."""
         return self.feedforward.shape[1]
 
     @property
     def n_atoms(self) -> int:
-        """N, the number of atoms."""
+        """Number of atoms, N in the equations."""
         return self.feedforward.shape[0]
 
     @property
     def signs(self) -> Signs:
-        """Which numbers must not be negative."""
+        """The flags that say which numbers must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
     @property
@@ -183,12 +183,12 @@ class TwoPhaseNetwork(Value, Described):
 
     @property
     def consistency(self) -> float:
-        """1 - ||H - F B|| / ||H||: 1 if lateral weights and thresholds match the feedback loop."""
+        """Agreement of H and F B, 1 - ||H - F B|| / ||H||: 1 if lateral weights match the feedback loop."""
         return self.synapses().consistency
 
     @property
     def symmetry(self) -> float:
-        """1 - ||F - B^T|| / ||B||: 1 if both directions have the same dictionary."""
+        """Agreement of F and B^T, 1 - ||F - B^T|| / ||B||: 1 if both directions have one dictionary."""
         return self.synapses().symmetry
 
     def spiking_network(
@@ -200,33 +200,32 @@ class TwoPhaseNetwork(Value, Described):
         reweighting: ArrayLike | None = None,
         mask: ArrayLike | None = None,
     ) -> SpikingNetwork:
-        """Return the network for one signal, which `snn` can simulate; inputs come first.
+        """Return the network for one signal as a `SpikingNetwork`; input neurons come first.
 
         Parameters
         ----------
         signal : array_like, shape (n_inputs,)
-            x.
+            The signal x.
         penalty, reweighting
-            As for `run`.
+            See `run`.
         gamma : float
             Strength of the feedback, in [0, 1).
         mask : array_like of bool, shape (n_inputs,), optional
-            True where x is known.
+            True where the signal is known.
         """
         mask = None if mask is None else np.atleast_2d(mask)
         signals, inhibition, known = self._checked(np.atleast_2d(signal), penalty, reweighting, mask)
         gamma = share("gamma", gamma)
         if len(signals) != 1:
             raise ValueError(f"signal must be one signal; got {len(signals)}")
-        feedforward, feedback, lateral = self._matrices
-        gain = gamma
+        feedback, gain = self.feedback, gamma
         if known is not None:
             feedback, gain = np.where(known[0], gamma, 1.0)[:, np.newaxis] * feedback, 1.0
         layers = self.layers
         return SpikingNetwork(
-            Synapses(feedforward, feedback, lateral, layers.signs).weights(layers, gain),
+            Synapses(self.feedforward, feedback, self.lateral, layers.signs).weights(layers, gain),
             layers.drives((1.0 - gamma) * signals, (gamma - 1.0) * inhibition)[0],
-            layers.thresholds(lateral),
+            layers.thresholds(self.lateral),
         )
 
     def run(
@@ -247,18 +246,18 @@ class TwoPhaseNetwork(Value, Described):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            x; not negative, unless signals may be.
+            The signals x, not negative unless the network allows it.
         penalty : float or array_like, shape (n_atoms,)
-            lambda1, positive: one number for all atoms, or one for each.
+            The penalty lambda1, positive: one number for all atoms, or one for each.
         kappa, duration, initial_potential, time
-            As for `LearningSettings`.  If potentials start at 0, the default, a firing neuron loses half a
-            spike on average in the first phase; a start at 0.5 removes this bias.
+            See `LearningSettings`.  If potentials start at 0, the default, a firing neuron loses half a
+            spike on average in the first phase; potentials that start at 0.5 remove this bias.
         reweighting : array_like, shape (n_atoms,), optional
-            s, the weights of the penalty, not negative; by default 1.
+            Weights s of the penalty, not negative; by default 1.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-            True where a signal is known, by default everywhere.  Elsewhere it is ignored.
+            True where a signal is known, by default everywhere.  Unknown values are ignored.
         n_jobs : int, optional
-            Number of threads; the result does not depend on it.
+            Number of threads; the result does not depend on this number.
 
         Raises
         ------
@@ -266,8 +265,8 @@ class TwoPhaseNetwork(Value, Described):
             If the network runs away: feedback excites more than thresholds and lateral weights take away.
         """
         task = self._checked(signals, penalty, reweighting, mask)
-        kappa, duration, initial_potential = checked_phases(kappa, duration, initial_potential, time)
-        first, second = self._run(task, (0.0, kappa), duration, initial_potential, n_jobs=n_jobs, time=time)
+        options = checked_phases(kappa, duration, initial_potential, time)
+        first, second = self._run(task, n_jobs, gammas=(0.0, options.pop("kappa")), **options)
         return first, second
 
     def code(
@@ -283,13 +282,13 @@ class TwoPhaseNetwork(Value, Described):
     ) -> np.ndarray:
         """Return the code of each signal by this network's own weights, shape (n_signals, n_atoms).
 
-        It is the thresholded average soma current, ``max(u, 0) / theta``, over the second half of a run.  In
-        a consistent network it tends to the LASSO code in the atoms B^T, for any gamma.
+        The code is the thresholded average soma current, ``max(u, 0) / theta``, over the second half of the
+        run.  In a consistent network the code tends to the LASSO code in the atoms B^T, for any gamma.
 
         Parameters
         ----------
         signals, penalty, reweighting, mask, n_jobs
-            As for `run`.
+            See `run`.
         duration : float, default 100.0
             Length of the whole run, in synaptic time constants.
         gamma : float, default 0.0
@@ -298,11 +297,12 @@ class TwoPhaseNetwork(Value, Described):
         task = self._checked(signals, penalty, reweighting, mask)
         gamma = share("gamma", gamma)
         duration = checks.positive_number("duration", duration)
-        _, second = self._run(task, (gamma, gamma), 0.5 * duration, 0.5, n_jobs=n_jobs)
+        options = {"duration": 0.5 * duration, "initial_potential": 0.5, "time": EXACT_TIME}
+        _, second = self._run(task, n_jobs, gammas=(gamma, gamma), **options)
         current = second.coding_current
         if self.positive_code:
             return np.maximum(current, 0.0) / np.diagonal(self.lateral)
-        # The current of a pair does not include the penalty.
+        # The current of a pair of neurons does not include the penalty.
         excess = np.abs(current) - (1.0 - gamma) * task[1]
         return np.sign(current) * np.maximum(excess, 0.0) / np.diagonal(self.lateral)
 
@@ -314,7 +314,7 @@ class TwoPhaseNetwork(Value, Described):
         mask: ArrayLike | None,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Check arguments; return signals (zero where unknown), lambda1 s for each signal, and the mask."""
-        signals, known = checked_signals(signals, self.n_inputs, mask, signed=self.signs.signed_inputs)
+        signals, known = checked_signals(signals, self.n_inputs, mask, signed=not self.signs.positive_signals)
         if known is not None:
             signals = np.where(known, signals, 0.0)
         n_atoms = self.n_atoms
@@ -323,28 +323,9 @@ class TwoPhaseNetwork(Value, Described):
             penalty = penalty * checks.positive_array("reweighting", reweighting, n_atoms, zero=True)
         return signals, np.broadcast_to(penalty, (len(signals), n_atoms)), known
 
-    def _run(
-        self,
-        task: tuple[np.ndarray, np.ndarray, np.ndarray | None],
-        gammas: tuple[float, float],
-        duration: float,
-        initial_potential: float,
-        *,
-        n_jobs: int | None,
-        time: Time = EXACT_TIME,
-    ) -> list[Phase]:
-        signals, inhibition, known = task
-        return run_phases(
-            self.synapses(),
-            signals,
-            -inhibition,
-            mask=known,
-            gammas=gammas,
-            duration=duration,
-            initial_potential=initial_potential,
-            time=time,
-            n_threads=thread_count(n_jobs),
-        )
+    def _run(self, task: tuple[Any, ...], n_jobs: int | None, **options: Any) -> list[Phase]:
+        (signals, inhibition, known), n_threads = task, thread_count(n_jobs)
+        return run_phases(self.synapses(), signals, -inhibition, mask=known, n_threads=n_threads, **options)
 
     def to_nir(
         self,
@@ -366,23 +347,23 @@ class TwoPhaseNetwork(Value, Described):
         The coding neurons have the bias -(1 - gamma) lambda1 s.  At gamma = 0 the last line is left out.  In
         a population of pairs, the neurons with the sign of the signal come first.  Each phase is a separate
         graph, since NIR cannot express a change of gamma; potentials start at zero.
-        ``snn.exchange.from_nir(graph, signal=x)`` reads it back, with the coding neurons first.
+        ``snn.exchange.from_nir(graph, signal=x)`` reads the graph, with the coding neurons first.
 
         Parameters
         ----------
         penalty, gamma, reweighting
-            As for `spiking_network`.
+            See `spiking_network`.
         time_constant : float, default 1.0
             The synaptic time constant in the graph's unit of time.
         time_step : float, optional
-            For simulators in steps: see `snn.exchange.to_nir`.
+            Step of a simulator that needs one; see `snn.exchange.to_nir`.
         """
-        from snn.exchange import to_nir  # here, because nothing else needs it
+        from snn.exchange import to_nir  # imported here, because only NIR needs it
 
         layers, x = self.layers, np.zeros(self.n_inputs)
         network = self.spiking_network(x, penalty=penalty, gamma=gamma, reweighting=reweighting)
         nothing = np.zeros((self.n_inputs, self.n_atoms))
-        n_first = layers.n_input_neurons
+        n_first = layers.coding[0].first
         return to_nir(
             network,
             input_weights=(1.0 - gamma) * layers.drives(np.eye(self.n_inputs), nothing).T,
@@ -390,7 +371,3 @@ class TwoPhaseNetwork(Value, Described):
             time_constant=time_constant,
             time_step=time_step,
         )
-
-    @property
-    def _matrices(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self.feedforward, self.feedback, self.lateral

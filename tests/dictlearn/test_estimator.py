@@ -350,9 +350,9 @@ def of_both(**parameters):
     (of_both, TypeError, {"alpha": ["small"], "missing_values": ["none"], "n_components": [2.0], "split_channels": ["yes"], "settings": [0.1, ["kappa"]], "positive_code": ["x"], "positive_dict": [1]}),
     (partial(learned, "fit"), ValueError, {"max_iter": [0], "checkpoint_every": [0]}),
     (partial(learned, "fit"), TypeError, {"checkpoint": [3], "callback": [3], "progress": [1]}),
-    (lambda: of_both(dict_init=np.ones((2, 5)), n_components=3), ValueError, "dict_init has 2 atoms but n_components is 3"),
+    (lambda: of_both(dict_init=np.ones((2, 5)), n_components=3), ValueError, "dict_init must have n_components=3 atoms; got 2"),
     (lambda: of_both(dict_init=-np.ones((2, 5)), positive_dict=True), ValueError, "dict_init must"),
-    (lambda: of_both(dict_init=NETWORK, **SPLIT), ValueError, "dict_init has 5 inputs"),
+    (lambda: of_both(dict_init=NETWORK, **SPLIT), ValueError, "dict_init must have 10 features"),
     (lambda: of_both(positive_dict=True, split_channels=True), ValueError, "positive_dict must"),
     (lambda: of_both(random_state="x"), ValueError, "'x' cannot be used to seed"),
 )  # fmt: skip

@@ -53,7 +53,7 @@ def test_learning_is_drawn_from_the_history(fitted):
 
 def test_bad_arguments_are_named(fitted):
     for arguments, options, error, name in (
-        ((np.ones((3, 64)), 7), {}, ValueError, "patch_size 7"),
+        ((np.ones((3, 64)), 7), {}, ValueError, "patch_size must fit atoms of 64 numbers; got 7"),
         ((np.ones(4), 2), {}, ValueError, "dictionary"),
         ((np.ones((3, 4)), 2), {"columns": 0}, ValueError, "columns"),
         (([["a"] * 4], 2), {}, TypeError, "dictionary"),

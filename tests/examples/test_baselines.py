@@ -42,21 +42,19 @@ def start():
 
 @pytest.mark.parametrize("batch_size", [1, 3])
 def test_gradient_steps_by_hand(signals, start, batch_size):
-    """Optimal codes from scikit-learn, eta falls with the samples, atoms are projected."""
+    """Optimal codes come from scikit-learn, and atoms are projected."""
     curve = learn_by_gradient_descent(
-        signals, start=2.0 * start, penalty=PENALTY, n_samples=12, step=0.5, halving=6.0,
+        signals, start=2.0 * start, penalty=PENALTY, n_samples=12, step=0.3,
         batch_size=batch_size, marks=range(0, 13, batch_size), rng=7,
     )  # fmt: skip
     dictionary = start.copy()
     np.testing.assert_allclose(curve.dictionaries[0], dictionary, rtol=1e-14)
-    n_seen = 0
     batches = batches_in_order(len(signals), 12, batch_size=batch_size, seed=seed_of_order(7))
     for batch, learned in zip(batches, curve.dictionaries[1:], strict=True):
         codes = optimal_codes(LassoProblem(dictionary, signals[batch], PENALTY, positive=True))
         gradient = codes.T @ (codes @ dictionary - signals[batch])
-        dictionary = np.maximum(dictionary - 0.5 / (1.0 + n_seen / 6.0) * gradient, 0.0)
+        dictionary = np.maximum(dictionary - 0.3 * gradient, 0.0)
         dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
-        n_seen += len(batch)
         # The tolerance of scikit-learn's codes, through up to twelve steps.
         np.testing.assert_allclose(learned, dictionary, rtol=0, atol=1e-6)
     assert np.abs(dictionary - start).max() > 0.05

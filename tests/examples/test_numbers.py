@@ -31,8 +31,8 @@ def rng():
 def test_data(monkeypatch):
     grey = load_sample_image("china.jpg") @ np.array(_common.LUMA) / 255.0
     np.testing.assert_allclose(_data.photographs()[0], grey, rtol=1e-14)
-    learning, testing = _data.held_out(np.arange(7)[:, np.newaxis], one_in=3)
-    assert (testing.ravel().tolist(), learning.ravel().tolist()) == ([2, 5], [0, 1, 3, 4, 6])
+    learning, testing = _data.held_out(np.arange(11)[:, np.newaxis])
+    assert (testing.ravel().tolist(), learning.ravel().tolist()) == ([4, 9], [0, 1, 2, 3, 5, 6, 7, 8, 10])
     learning, testing = _data.held_out([np.arange(20.0).reshape(2, 10)])
     np.testing.assert_array_equal(np.hstack([*learning, *testing]), np.arange(20.0).reshape(2, 10))
     assert testing[0].shape == (2, 2)

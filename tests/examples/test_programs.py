@@ -283,7 +283,7 @@ def test_a_learner_of_another_version_is_not_lost(monkeypatch, tmp_path, capsys)
     with reading(file, "learner") as entries:
         save_archive(file, {name: array for name, array in entries.items() if name != "rule.movement"})
     saved = file.read_bytes()
-    with pytest.raises(SystemExit, match=r"consistent\.npz is of another version.*remove it to learn anew"):
+    with pytest.raises(SystemExit, match=r"consistent\.npz must be of this version.*remove it to learn anew"):
         run(monkeypatch, "learn", options, tmp_path)
     assert file.read_bytes() == saved
     file.unlink()

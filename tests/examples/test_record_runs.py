@@ -1,5 +1,6 @@
 """The interactive page: its recorded runs equal new runs of the solver, and its program shows them."""
 
+import base64
 import json
 import re
 import shutil
@@ -10,7 +11,6 @@ import numpy as np
 import pytest
 
 from examples import record_runs
-from examples.record_runs import array_of
 from solvers import duality_gap, solve_active_set, solve_spiking
 from tests.processes import LIMIT
 
@@ -18,7 +18,14 @@ pytestmark = pytest.mark.thorough
 
 DOCS = Path(__file__).parents[2] / "docs"
 STATIC = DOCS / "_static"
-RUNS = record_runs.read(STATIC / record_runs.FILE)
+TEXT = (STATIC / record_runs.FILE).read_text(encoding="utf-8")
+RUNS = json.loads(TEXT.removeprefix(f"const {record_runs.CONSTANT} = ").rstrip().removesuffix(";"))
+
+
+def array_of(text, kind):
+    return np.frombuffer(base64.b64decode(text), dtype=kind)
+
+
 ATOMS = array_of(RUNS["atoms"], "i1").reshape(RUNS["n_atoms"], -1)
 CHOSEN = [("smile", 3), ("eye", 9), ("tripod", 15), ("spoon", 24)]
 

@@ -1,4 +1,4 @@
-"""Runs both phases of each row of a batch, with graded inputs on a clock, and sets what neurons observe."""
+"""Runs of both phases with graded inputs on a clock, row by row, and the observations of neurons."""
 
 import math
 from typing import NamedTuple
@@ -12,18 +12,18 @@ from snn._kernels.faults import NoFaults
 from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, THRESHOLD_ROW, RealNeurons
 from snn._kernels.rows import Rows
 
-# Number of arrays of floats, and of integers, for the neurons of one row, in addition to the workspace.
+# Numbers of arrays of floats, and of integers, that the neurons of one row need next to the workspace.
 N_FLOATS, N_INTEGERS = 4, 4
 REMOVED, FILTERED, SETTLED, GROWTH = range(N_FLOATS)
 COUNTS, SETTLED_COUNTS, FIRED, ROW_OF = range(N_INTEGERS)
-# Position of a run: the row of the batch, its phase, and the spikes and steps in this phase so far.
+# Position of a run: the row of the batch, its phase, and the numbers of spikes and steps in this phase.
 PLACE_SIZE = 4
 ROW, PHASE, N_SPIKES, STEP = range(PLACE_SIZE)
 NOT_BEGUN, SETTLING, OBSERVED = range(3)
 
 
 class Listed(NamedTuple):
-    """Memory for the list of neurons that fire in a step; `integrate_step` writes to it."""
+    """The memory in which `integrate_step` lists the neurons that fire in a step."""
 
     fired: np.ndarray
 
@@ -35,11 +35,11 @@ def run_rows(
     feedback, lateral, closed,
 ):  # fmt: skip
     """Advance rows until all are done or the budget is spent; return False if a row has too many spikes."""
-    # Each step and each spike takes one from the budget.  Rows run one after the other in the same memory.
+    # Each step and each spike uses one unit of the budget.  Rows use the same memory one after the other.
     n_neurons, n_atoms, decay = drives.shape[1], feedback.shape[0], math.exp(-step)
     growth, settled, counts = numbers[GROWTH], numbers[SETTLED], integers[COUNTS]
     listed = Listed(integers[FIRED])
-    # Neurons live only in the workspace: they are never copied into it or out of it.
+    # The state of the neurons is in the workspace: no kernel copies a state to or from it.
     removed, trace = numbers[REMOVED : REMOVED + 1], numbers[FILTERED : FILTERED + 1]
     neurons = RealNeurons(
         NoFaults(0), step, charge, decay, subtracts, removed, removed, removed, removed, trace, growth,
@@ -51,7 +51,7 @@ def run_rows(
     while place[ROW] < drives.shape[0] and budget > 0:
         k = place[ROW]
         if place[PHASE] == NOT_BEGUN:
-            # Without a signal only a probe fires, and the first phase is skipped.
+            # A row without a signal has only a probe, and skips the first phase.
             place[PHASE], place[N_SPIKES], place[STEP] = OBSERVED, 0, 0
             for i in range(signals.shape[1]):
                 if signals[k, i] != 0.0:
@@ -108,8 +108,8 @@ def run_rows(
 
 @inner
 def set_row(row, shares, known, forward, feedback, lateral, closed):
-    """Set the weights from one neuron, the sum of `shares` of its rows of `closed`, of H and of F B."""
-    # F B is summed over the known inputs if shares[2] > 0, otherwise over the unknown ones.
+    """Set the weights from one neuron: a sum, by `shares`, of its rows of `closed`, of H and of F B."""
+    # F B is summed over the known inputs if shares[2] > 0, otherwise over the unknown inputs.
     for i in range(row.shape[0]):
         row[i] = shares[0] * closed[i] + shares[1] * lateral[i]
     for i in range(known.shape[0]):

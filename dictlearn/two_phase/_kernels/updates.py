@@ -1,4 +1,4 @@
-"""Products with codes, which are nearly all zero, and the changes of weights that codes cause.
+"""Products of sparse codes, and the changes of weights that codes cause.
 
 Sums run over signals and atoms in the order of their indices, so that the result for one signal does not
 depend on the other signals of its batch.
@@ -14,7 +14,7 @@ from snn._kernels.delivery import add_scaled
 
 @uncounted
 def add_combinations(total, codes, factor, rows):
-    """Add factor codes @ rows to total."""
+    """Add ``factor * codes @ rows`` to the array `total`."""
     for k in range(codes.shape[0]):
         for j in range(codes.shape[1]):
             amount = factor * codes[k, j]
@@ -25,10 +25,10 @@ def add_combinations(total, codes, factor, rows):
 
 @inner
 def add_products(total, signals, rows):
-    """Add signals @ rows to total; the signals may be dense."""
+    """Add ``signals @ rows`` to the array `total`; signals may be dense."""
     n_sources = rows.shape[0]
     n_fours = n_sources - n_sources % 4
-    # Take four sources at a time, so that all signals use their rows while these are in the cache.
+    # Take four sources at a time, so that all signals use four rows while these rows are in the cache.
     for j in range(0, n_fours, 4):
         for k in range(signals.shape[0]):
             x = signals[k, j], signals[k, j + 1], signals[k, j + 2], signals[k, j + 3]
@@ -45,8 +45,8 @@ def add_products(total, signals, rows):
 
 @uncounted
 def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
-    """Set drives to share (F x + coding), and the drives of the second neurons of pairs to the opposite."""
-    # Set `expected` to the spikes of a signal's inputs and of its most excited neuron without inhibition.
+    """Set drives to share (F x + coding), with the opposite F x for the second neurons of pairs."""
+    # Set `expected` to the number of spikes of the inputs and of the most excited neuron without inhibition.
     n_atoms = coding.shape[1]
     for k in range(signals.shape[0]):
         for i in range(n_atoms):
@@ -56,7 +56,7 @@ def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
         most = 0.0
         for i in range(n_atoms):
             excitation, bias = drives[k, i], coding[k, i]
-            # Compare products, so that divisions are rare.
+            # Compare products instead of quotients, so that divisions are rare.
             if max(bias, 0.0) + abs(excitation) > most * thresholds[i]:
                 most = (max(bias, 0.0) + abs(excitation)) / thresholds[i]
             drives[k, i] = share * (bias + excitation)
@@ -71,8 +71,8 @@ def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
 def observe_row(
     k, counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral, closed
 ):  # fmt: skip
-    """Set which neurons of a row fired, its codes = share (counts + remaining), g_D and g_H."""
-    # kappa F B needs no product of its own: it is lateral - closed.
+    """Set `fired`, the codes ``share (counts + remaining)``, g_D and g_H of one row."""
+    # kappa F B is lateral - closed: no product of F and B is computed.
     n_neurons, n_atoms = counts.shape[0], feedback.shape[0]
     for i in range(g_d.shape[1]):
         g_d[k, i] = -kappa * signals[k, i]
@@ -84,7 +84,7 @@ def observe_row(
             n_spikes -= counts[n_atoms + j]
             code -= counts[n_atoms + j] + remaining[n_atoms + j]
         elif code < 0.0:
-            code = 0.0  # a rounding error
+            code = 0.0  # a negative code is a rounding error
         code *= share
         fired[k, j], codes[k, j] = n_spikes != 0, code
         if code != 0.0:
@@ -95,7 +95,7 @@ def observe_row(
 
 @uncounted
 def observe(counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral, closed):
-    """Set what neurons observe in all rows."""
+    """Set what neurons observe in all rows of a batch."""
     for k in range(counts.shape[0]):
         observe_row(
             k, counts[k], remaining[k], signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral,
@@ -108,7 +108,7 @@ def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, 
     """Add the figures of a batch to the sums for the next history entry; return the sum of objectives."""
     objective = 0.0
     for k in range(n_signals):
-        # ||B a - x||^2 by equation 9; with g_D from spike counts, a are the rates.
+        # Equation 9 gives ||B a - x||^2; if g_D is from spike counts, the codes a are rates.
         squares = 0.0
         for j in range(g_d.shape[1]):
             squares += g_d[k, j] * g_d[k, j]
@@ -130,7 +130,7 @@ def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, 
 
 @uncounted
 def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compared):
-    """Count the signals for which each neuron fired; note the time of the last one, and of its last spike."""
+    """Count the signals for which each neuron fired; note `now` as the time of its last signal and spike."""
     for k in range(fired.shape[0]):
         for i in range(fired.shape[1]):
             if fired[k, i]:
@@ -144,16 +144,15 @@ def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compare
 
 @uncounted
 def bound(values, least, thresholds, least_threshold):
-    """Raise low thresholds to the smallest allowed; return how many, or -1 if a weight is impossible."""
+    """Raise thresholds to at least `least_threshold`; return whether all weights are finite and allowed."""
     # The limit 1e150 keeps squares of weights in the range of floats.
-    is_possible, n_bounded = True, 0
+    is_possible = True
     for k in range(values.shape[0]):
         is_possible &= (abs(values[k]) < 1e150) & (values[k] >= least)
     for i in range(thresholds.shape[0]):
         if thresholds[i] < least_threshold:
             thresholds[i] = least_threshold
-            n_bounded += 1
-    return n_bounded if is_possible else -1
+    return is_possible
 
 
 @uncounted
@@ -161,9 +160,9 @@ def sums_by_atom(
     sums, products, codes, known_share, g_d, g_h, forward, lateral, kappa, current, follows
 ):  # fmt: skip
     """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
-    # Rows 0 to 3 sum over signals, the rows of g_d: a_i^2 and |a_i| sum_j |a_j|, each times the known share,
-    # a_i rho_i = -a_i F_i . g_D / kappa, and a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, rows 4 and 5 sum
-    # |g_H| and kappa |H a| over signals and probes.
+    # Rows 0 to 3 of `sums` are sums over signals: a_i^2 and |a_i| sum_j |a_j|, both times the known share,
+    # a_i rho_i = -a_i F_i . g_D / kappa, and a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, rows 4 and 5 are
+    # sums of |g_H| and kappa |H a| over signals and probes.
     n_atoms, n_inputs = products.shape
     for k in range(codes.shape[0]):
         size = squares = 0.0
@@ -199,8 +198,8 @@ def usage_steps(
     factors, keep, sums, usage, movement, held, follows, energy, kappa, first_movement, reach, initial, gain,
     caution,
 ):  # fmt: skip
-    """Set eta / kappa of each used atom and the share that decay leaves of each atom; add to the usage."""
-    # `sums` comes from `sums_by_atom`; its first row is divided by the mean energy.
+    """Set eta / kappa of each used atom, and the share of each atom that decay leaves; increase `usage`."""
+    # `sums` comes from `sums_by_atom`; this kernel divides its first row by the mean energy.
     for i in range(usage.shape[0]):
         sums[0, i] /= energy
         used, together = sums[0, i], sums[1, i] / energy
@@ -219,7 +218,7 @@ def usage_steps(
 
 @uncounted
 def change_atoms(forward, feedback, products, factors, keep, least):
-    """Set the weights of atoms that change to max(keep weights - factors products, least)."""
+    """Set the weights of changing atoms to ``max(keep * weights - factors * products, least)``."""
     n_atoms, n_inputs = products.shape
     for start in range(0, n_inputs, 8):
         for i in range(n_atoms):
@@ -233,8 +232,8 @@ def change_atoms(forward, feedback, products, factors, keep, least):
 
 @uncounted
 def solve(products, values):
-    """Solve ``products X = values`` in place, a positive definite system; return whether X is finite."""
-    # The upper triangle becomes D U of U^T D U.
+    """Solve the positive definite system ``products X = values`` in place; return whether X is finite."""
+    # The upper triangle of `products`, U^T D U, becomes D U.
     n_rows = products.shape[0]
     for k in range(n_rows):
         row, pivot = products[k], products[k, k]
@@ -256,7 +255,7 @@ def solve(products, values):
 
 @uncounted
 def add_normalised(products, right, codes, values, ridge):
-    """Add the upper half of A^T L^2 A + ridge I, and A^T L^2 V; codes A with inverse norms L, values V."""
+    """Add the upper half of A^T L^2 A + ridge I, and A^T L^2 V, of codes A, inverse norms L and values V."""
     for k in range(codes.shape[0]):
         squares = 0.0
         for i in range(codes.shape[1]):
@@ -274,8 +273,8 @@ def add_normalised(products, right, codes, values, ridge):
 
 @uncounted
 def change_rows(rows, are_columns, codes, values, keep, least, changes, is_changing):
-    """Set rows of atoms that have codes or decay to max(keep rows - codes.T @ values, least)."""
-    # If `are_columns`, atoms are the columns of `rows`.  `changes` has memory for eight atoms at a time.
+    """Set rows of atoms with codes or decay to ``max(keep * rows - codes.T @ values, least)``."""
+    # If `are_columns`, atoms are the columns of `rows`.  `changes` is memory for eight atoms at a time.
     n_atoms, n_others = codes.shape[1], values.shape[1]
     for first in range(0, n_atoms, 8):
         last = min(first + 8, n_atoms)
@@ -293,15 +292,15 @@ def change_rows(rows, are_columns, codes, values, keep, least, changes, is_chang
             for j in range(first, last):
                 if is_changing[j - first]:
                     for i in range(start, min(start + 8, n_others)):
-                        # Signed indices are slower.
+                        # Unsigned indices are faster than signed indices.
                         place = (np.uint64(i), np.uint64(j)) if are_columns else (np.uint64(j), np.uint64(i))
                         rows[place] = max(keep[j] * rows[place] - changes[j - first, np.uint64(i)], least)
 
 
 @uncounted
 def average_rows(average, averaged, spread, rows, used, averaging, lets_go, least_distance, rise):
-    """Move the average of each used atom towards its row, and its usual squared distance (`spread`) too."""
-    # If the squared distance is `lets_go` times the usual one, half of what was averaged is forgotten.
+    """Move the average of each used atom towards its row, and update its usual squared distance, `spread`."""
+    # If the squared distance is `lets_go` times the usual one, half of the averaged usage is forgotten.
     for j in range(rows.shape[0]):
         if averaged[j] == 0.0:  # the atom was never used, or it begins anew
             for i in range(rows.shape[1]):
@@ -323,7 +322,7 @@ def average_rows(average, averaged, spread, rows, used, averaging, lets_go, leas
 
 @uncounted
 def is_transpose(matrix, other):
-    """Return whether a matrix is the transpose of another, a few rows and columns at a time."""
+    """Return whether a matrix is the transpose of another; compare a few rows and columns at a time."""
     is_same = True
     for first in range(0, matrix.shape[0], 16):
         for begin in range(0, matrix.shape[1], 8):
@@ -335,10 +334,10 @@ def is_transpose(matrix, other):
 
 @uncounted
 def close_columns(closed, lateral, product, first, gamma):
-    """Set columns, and the same rows, of closed to lateral - gamma F B, which is symmetric."""
+    """Set some columns of `closed`, and the same rows, to lateral - gamma F B for a symmetric F B."""
     # `product` has the entries of F B on and below the diagonal, in the columns from `first` on.
     n_rows, n_columns = product.shape
-    # Take a few rows of the product at a time: they stay in the cache.
+    # Take a few rows of the product at a time, because a few rows stay in the cache.
     for begin in range(0, n_rows, 32):
         for i in range(begin, min(begin + 32, n_rows)):
             for j in range(min(i + 1, n_columns)):

@@ -27,8 +27,8 @@ search = GridSearchCV(coder, {"alpha": alphas}, cv=2).fit(noisy)
 chosen = search.best_params_["alpha"]
 
 # %%
-# How well do these codes approximate the digits without noise?  The search could not
-# know it.
+# How well do these codes approximate the digits without noise?  The search did not see
+# these digits.
 
 missed = []
 for alpha in alphas:

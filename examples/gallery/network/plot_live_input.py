@@ -25,7 +25,7 @@ stimulus = Stimulus(spikes=sensor, weights=[[step], [-step]], onto="drive")
 network = SpikingNetwork(weights=[[0.0]], soma_bias=[0.1])
 alone = simulate(network, duration, stimulus=stimulus, record_spikes=True)
 
-# Spikes onto the current: each takes half a threshold of charge.
+# Three spikes each take half a threshold of charge from the current.
 calls = SpikeTrain(
     times=[12.0, 12.5, 13.0], neurons=[0, 0, 0], n_neurons=1, start=0.0, stop=duration
 )

@@ -60,6 +60,5 @@ plt.show()
 # %%
 # A spike that arrives makes the current jump by the weight of its synapse.  The jump
 # then decays: in one synaptic time constant, the unit of time, to 37 %.  The potential
-# is the area under the current since the last spike.  It has no leak, so no charge is
-# lost, and this is what makes rates of spikes solve an optimisation problem: see
-# :doc:`/theory`.
+# is the area under the current since the last spike.  Without a leak no charge is lost:
+# that is why rates of spikes solve an optimisation problem, see :doc:`/theory`.

@@ -168,7 +168,7 @@ def test_bad_arguments_and_a_missing_extra_are_named(cluster_client, path):
     with pytest.raises(TypeError, match="mask must be None"):
         learn_on(cluster_client, path, mask=np.ones(16, dtype=bool))
     learner = new_learner(np.ones((2, 3)), 4, penalty=0.1)
-    with pytest.raises(ValueError, match="path has 16 features but the network has 3 inputs"):
+    with pytest.raises(ValueError, match="path must name samples of 3 features, the network's; got 16"):
         continue_learning(learner, ClusterSamples(cluster_client, path))
     program = "import sys; sys.modules['distributed'] = None; from dictlearn.distributed import ClusterSamples as f; f(None, 'a.npy')"
     ran = run_python("-c", program, returns=1)

@@ -132,9 +132,7 @@ def test_an_image_of_floats_whose_noise_level_is_in_another_unit_is_not_taken_in
     pixels = np.round(255.0 * noisy[1])
     with pytest.raises(ValueError, match=r"noise_level must be at least 0\.29.*as_pixels"):
         denoise(pixels, DCT, patch_size=4, noise_level=0.1)
-    with pytest.warns(
-        IllPosedWarning, match=r"image with its noise is left: noise_level is 0\.1, .* in one unit"
-    ):
+    with pytest.warns(IllPosedWarning, match=r"image keeps its noise: noise_level is 0\.1, .* in one unit"):
         denoise(255.0 * noisy[1], DCT, patch_size=4, noise_level=0.1)
     denoise(255.0 * noisy[1], DCT, patch_size=4, noise_level=0.5)
     denoise(np.round(noisy[1]), DCT, patch_size=4, noise_level=0.1)  # zeros and ones have no unit

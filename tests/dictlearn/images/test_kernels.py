@@ -176,7 +176,7 @@ def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
     def learned(learner=None, images=images, seed=5, **options):
         learner = started(images, replace_dead=True) if learner is None else learner
         crops = Crops(images, (12, 12), (5, 5), 1, 3, seed)
-        learn_kernels(learner, crops, **{"n_passes": 2, **options})
+        learn_kernels(learner, crops, **{"n_passes": 2, "course": Course(), **options})
         return learner
 
     def assert_same(one, other):

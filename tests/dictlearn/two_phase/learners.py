@@ -26,7 +26,7 @@ TIMES = {
     "1/32, Euler, subtracting": Clock(1 / 32, RealNeuron(integration="euler")),
     "1/32, to zero": Clock(1 / 32, RealNeuron(reset="zero")),
 }
-COUNTERS = ("n_samples", "n_spikes", "n_bounded", "n_replaced", "n_saturated", "n_halvings")
+COUNTERS = ("n_samples", "n_spikes", "n_replaced", "n_saturated", "n_halvings")
 
 
 def planted(n_atoms=8, n_inputs=12, n_signals=300, signs=None, seed=0):
@@ -97,7 +97,7 @@ def observed_by_hand(network, signal, penalty, *, kappa, duration, initial_poten
     n_inputs, n_atoms = network.n_inputs, network.n_atoms
     weights = np.ones(n_atoms) if weights is None else weights
     known = np.ones(n_inputs) if mask is None else mask.astype(float)
-    pairs_in, pairs_out = 1 + (network.layers.n_input_neurons > n_inputs), 1 + (not network.positive_code)
+    pairs_in, pairs_out = 1 + (network.layers.coding[0].first > n_inputs), 1 + (not network.positive_code)
     first_coding = pairs_in * n_inputs
     inhibition = penalty * weights * np.ones(n_atoms)
     networks = []

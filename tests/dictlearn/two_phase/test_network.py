@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from dictlearn import (
     LearningSettings,
-    Observed,
     RunawayFeedbackError,
     TwoPhaseLearner,
     TwoPhaseNetwork,
@@ -20,6 +19,7 @@ from dictlearn import (
     random_patches,
     remove_mean,
 )
+from dictlearn.two_phase.observed import read_phases
 from examples._common import photograph
 from snn import Clock, Exact, simulate
 from solvers import LassoProblem, penalty_max, solve_active_set, solve_spiking
@@ -163,7 +163,7 @@ def test_spikes_after_a_round_trip_through_nir(signs, gamma, tmp_path):
     np.testing.assert_array_equal(came.firing_threshold[order], ours.firing_threshold)
     np.testing.assert_allclose(came.soma_bias[order], ours.soma_bias, rtol=1e-14, atol=1e-16)
     one, other = (simulate(each, 30.0, record_spikes=True).spikes for each in (ours, came))
-    assert np.count_nonzero(one.neurons >= network.layers.n_input_neurons) > 5
+    assert np.count_nonzero(one.neurons >= network.layers.coding[0].first) > 5
     np.testing.assert_array_equal(order[one.neurons], other.neurons)
     np.testing.assert_allclose(one.times, other.times, rtol=0, atol=1e-10)
     assert ("coding_neurons_to_input_neurons" in graph.nodes) is (gamma > 0.0)
@@ -338,10 +338,8 @@ def test_updates_from_counts_become_gradients(signs, masked):
         network, errors = network_of(signs, strength=strength), []
         for duration in (125.0, 2000.0, 8000.0):
             phases = network.run(signals, duration=duration, **options)
-            norms = np.linalg.norm(signals, axis=1)
-            observed = Observed.of(*phases, signals, norms, mask, network.synapses(), settings)
-            left = observed.reconstruction_gradient if strength == 0.0 else observed.lateral_gradient
-            errors.append(np.einsum("ki,kj->kij", left, observed.codes))
+            _, _, codes, g_d, g_h = read_phases(*phases, mask, network.synapses(), settings)
+            errors.append(np.einsum("ki,kj->kij", g_d if strength == 0.0 else g_h, codes))
         if strength == 0.0:
             codes = optimum(network, signals, mask)
             residual = codes @ network.feedback.T - signals
