@@ -1,4 +1,4 @@
-"""Inner products, multiples of rows, and the minimum in one coefficient: the innermost loops of solvers."""
+"""The innermost loops of solvers: inner products, multiples of rows, and the minimum in one coefficient."""
 
 from functools import partial
 
@@ -56,7 +56,7 @@ def write_weighted_squares(array, weights, squares):
 
 @inner
 def long_dot(left, right):
-    """Return an inner product, as a sum of partial sums of LONGEST_SUM products."""
+    """Return an inner product, computed as a sum of partial sums of LONGEST_SUM products."""
     total = dot(left[:LONGEST_SUM], right[:LONGEST_SUM])
     for begin in range(LONGEST_SUM, left.shape[0], LONGEST_SUM):
         total += dot(left[begin : begin + LONGEST_SUM], right[begin : begin + LONGEST_SUM])
@@ -92,14 +92,14 @@ def subtract(target, factor, source):
 
 @inlined
 def copy(target, source):
-    """Copy as many entries as `target` has."""
+    """Copy the first entries of `source` to `target`."""
     for i in range(target.shape[0]):
         target[i] = source[i]
 
 
 @inlined
 def minimised(stepped, l1_weight, diagonal, positive):
-    """Return argmin over a of ``diagonal / 2 a^2 - stepped a + l1_weight |a|``; 0 without a drive."""
+    """Return the a that minimises ``diagonal / 2 a^2 - stepped a + l1_weight |a|``."""
     if stepped > l1_weight:
         return (stepped - l1_weight) / diagonal
     if not positive and stepped < -l1_weight:
