@@ -17,8 +17,6 @@ NO_ROWS, NO_NORMS = checks.read_only(np.empty((0, 0))), checks.read_only(np.empt
 # Number of codes that are screened together, and of atoms listed for each code in addition to its support.
 SCREENED_TOGETHER = 512
 LISTED = 64
-# The number of atoms read for a certificate is rounded up to a multiple of ROWS_TOGETHER.
-ROWS_TOGETHER = 32
 
 
 def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
@@ -147,24 +145,13 @@ def _figures_of_few(
     problem: LassoProblem, atoms: np.ndarray, columns: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
     """Return the figures of the code of one signal in the dictionary of some atoms, in increasing order."""
-
-    def padded(rows: np.ndarray, fill: float = 0.0) -> np.ndarray:
-        # Rows of zeros follow the atoms, so that kernels add up the products of all atoms in the same order.
-        n_rows = -(-len(atoms) // ROWS_TOGETHER) * ROWS_TOGETHER
-        array = np.full((n_rows, *rows.shape[1:]), fill, dtype=rows.dtype)
-        array[: len(atoms)] = rows[atoms]
-        return checks.read_only(array)
-
-    padded_atoms = PenalisedAtoms(
-        padded(problem.atoms.array),
-        NO_NORMS if problem.has_own_weights else padded(_norms(problem)),
-        padded(problem.l1_weights, 1.0),
-        padded(problem.curvatures),
-        padded(problem.positive, True),
-    )
+    norms = NO_NORMS if problem.has_own_weights else _norms(problem)[atoms]
+    penalty = problem.penalty.at(atoms)
+    arrays = problem.atoms.array[atoms], norms, penalty.l1, penalty.l2, penalty.positive
+    few = PenalisedAtoms(*map(checks.read_only, arrays))
     pointers = np.array([0, len(columns)], dtype=np.int32)
     columns = checks.read_only(np.searchsorted(atoms, columns).astype(np.int32))
-    return _measured(problem, padded_atoms, RowEntries(pointers, columns, values))[:, 0]
+    return _measured(problem, few, RowEntries(pointers, columns, values))[:, 0]
 
 
 def _weights(problem: LassoProblem) -> np.ndarray:
