@@ -11,13 +11,12 @@ a position whose kernels overlap.  Members at neighbouring positions in a row of
 so that a column consists of one run of members for each row of the grid in reach.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from snn._kernels.compiling import inlined, inner, uncounted
-from solvers._kernels.dots import dot, minimised, subtract
+from solvers._kernels.dots import correlate, dot, minimised, subtract
 
 # Most passes of a sweep through the coefficients of one position before it moves on.
 PASSES = 2
@@ -36,7 +35,6 @@ class KernelGrid(NamedTuple):
     width: int
     kernels: np.ndarray  # shape (n_kernels, height * width)
     norms: np.ndarray  # shape (n_kernels,)
-    pixels: np.ndarray  # the transpose of `kernels`
     gram: np.ndarray  # shape (n_kernels, n_kernels): inner products at one position
     patch: np.ndarray  # shape (height * width,), a work array
     correlations: np.ndarray  # shape (n_kernels,), a work array
@@ -67,15 +65,6 @@ class GramPart(NamedTuple):
 def _in_reach(place, reach, length):
     """Return the range of places along a side of the grid whose kernels overlap with those at `place`."""
     return max(place - reach, 0), min(place + reach + 1, length)
-
-
-@partial(inner, fastmath={"contract"})
-def _correlate(pixels, patch, correlations):
-    for k in range(correlations.shape[0]):
-        correlations[k] = 0.0
-    for i in range(patch.shape[0]):
-        for k in range(correlations.shape[0]):
-            correlations[k] += patch[i] * pixels[i, k]
 
 
 @inner
@@ -112,14 +101,6 @@ def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift)
     # on_support : True to minimise over nonzero coefficients only.
     # drift : for each position, a bound on how far its correlations (for kernels of norm one) have moved
     #     since its last visit.  Positions with a drift below `least_drift` are skipped.
-    # The loop is compiled for each of the two cases: one loop for both takes a tenth longer.
-    if on_support:
-        return _sweep(grid, problem, True, least_drift, backwards, code, image, drift)
-    return _sweep(grid, problem, False, least_drift, backwards, code, image, drift)
-
-
-@inlined
-def _sweep(grid, problem, on_support, least_drift, backwards, code, image, drift):
     n_positions, n_kernels = code.shape
     correlations = grid.correlations
     n_pixels = grid.patch.shape[0]
@@ -131,7 +112,7 @@ def _sweep(grid, problem, on_support, least_drift, backwards, code, image, drift
         drift[position] = 0.0
         _take(grid, position, image)
         if not on_support:
-            _correlate(grid.pixels, grid.patch, correlations)
+            correlate(grid.kernels, grid.patch, correlations)
             n_products += n_kernels * n_pixels
         amount = 0.0
         for _ in range(PASSES):

@@ -344,7 +344,6 @@ def _kernel_grid(dictionary: ConvolutionalAtoms) -> KernelGrid:
         width,
         kernels,
         np.sqrt(dictionary.squared_norms[: len(kernels)]),
-        np.ascontiguousarray(kernels.T),
         kernels @ kernels.T,
         np.empty(height * width),
         np.empty(len(kernels)),
