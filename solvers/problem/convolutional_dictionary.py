@@ -20,8 +20,6 @@ from snn.base.value import Value, assign, cached_property
 from solvers._kernels.precision import SMALLEST
 from solvers.problem.atoms import Atoms, checked_squared_norms, inverse_norms
 
-# A code with less than one nonzero coefficient in DENSE_PART is multiplied with kernels as a sparse matrix.
-DENSE_PART = 16
 # There is a warning if the means of all kernels are below LEAST_MEAN times their norms, and local means of a
 # signal have more than the share LARGEST_SLOW_SHARE of its energy.
 LEAST_MEAN = 1e-2
@@ -198,16 +196,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         images = np.zeros((codes.shape[0], *self.plane_shape))
         for n, image in enumerate(images):
             code = codes[n] if isinstance(codes, np.ndarray) else codes[[n]].toarray()[0]
-            if DENSE_PART * np.count_nonzero(code) > len(code):
-                patches = self.kernel_rows.T @ code.reshape(self.n_positions, -1).T
-            else:
-                atoms = np.flatnonzero(code)
-                starts = np.searchsorted(atoms, self.n_kernels * np.arange(self.n_positions + 1))
-                by_position = sparse.csr_array(
-                    (code[atoms], atoms % self.n_kernels, starts), (self.n_positions, self.n_kernels)
-                )
-                patches = np.ascontiguousarray((by_position @ self.kernel_rows).T)
-            self._add_overlapping(patches, image)
+            self._add_overlapping(self.kernel_rows.T @ code.reshape(self.n_positions, -1).T, image)
         return images.reshape(len(images), -1)
 
     def take(self, atoms: np.ndarray) -> sparse.csr_array:
