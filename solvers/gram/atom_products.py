@@ -222,27 +222,19 @@ class ConvolutionalGram(AtomProducts):
         super().__init__(model)
         self._dictionary = cast(ConvolutionalAtoms, model.atoms)
         self.group_length = self._dictionary.n_kernels
-        self._kept = model.cached(_stencils, any_penalty=True)
 
     def weights(self, *, positive: bool) -> StencilWeights:
         """Return weights that are the same at every position."""
-        if positive not in self._kept:
-            values = -self._dictionary.stencil
-            if not positive:
-                values = np.concatenate([values, -values], axis=3)
-                values = np.concatenate([values, -values], axis=0)
-            n_channels, n_row_offsets, n_column_offsets, _ = values.shape
-            channels = np.arange(n_channels)
-            values[channels, n_row_offsets // 2, n_column_offsets // 2, channels] = 0.0
-            self._kept[positive] = StencilWeights(values, self._dictionary.grid_shape)
-        return self._kept[positive]
+        values = -self._dictionary.stencil
+        if not positive:
+            values = np.concatenate([values, -values], axis=3)
+            values = np.concatenate([values, -values], axis=0)
+        n_channels, n_row_offsets, n_column_offsets, _ = values.shape
+        channels = np.arange(n_channels)
+        values[channels, n_row_offsets // 2, n_column_offsets // 2, channels] = 0.0
+        return StencilWeights(values, self._dictionary.grid_shape)
 
     def _codes(
         self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None
     ) -> Codes:
         return convolutional.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
-
-
-def _stencils(model: LassoModel) -> dict[bool, StencilWeights]:
-    """Return an empty cache of the weights of networks, whose key says if codes must not be negative."""
-    return {}
