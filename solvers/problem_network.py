@@ -352,7 +352,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
     figures = np.empty((3, 1))
     atoms, values = np.empty(problem.n_atoms, dtype=np.int32), np.empty(problem.n_atoms)
     signals, codes = problem.dense_signals(), refined.best_codes
-    size = read_and_certify(*penalised_atoms(problem), signals, codes, atoms, values, figures[:, 0])
+    size = read_and_certify(penalised_atoms(problem), signals, codes, atoms, values, figures[:, 0])
     counts = refined.run.spike_counts[0]
     fired = np.flatnonzero(counts)
     found = code_of_kernel(problem, atoms[:size], values[:size], figures, np.array([counts.sum()]))

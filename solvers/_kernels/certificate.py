@@ -397,10 +397,4 @@ def read_and_measure(atoms, signals, codes, columns, values, figures):
     return size
 
 
-@compiled
-def read_and_certify(
-    array, norms, l1_weights, curvatures, positive, signals, codes, columns, values, figures
-):
-    """Call `read_and_measure` from Python with arrays, which take less time to pass than a tuple."""
-    atoms = PenalisedAtoms(array, norms, l1_weights, curvatures, positive)
-    return read_and_measure(atoms, signals, codes, columns, values, figures)
+read_and_certify = compiled(read_and_measure)
