@@ -6,8 +6,8 @@ and r = s - a D::
 
     K a_S = D_S (w s) - lambda_S sign(a_S)            K = D_S diag(w) D_S^T + diag m_S
 
-Its derivative is exact, and no iterations of a solver have to be stored (implicit differentiation).  If an
-atom is at its bound, there is no derivative.
+The derivative of this equation's solution is exact, and no iterations of a solver have to be stored (implicit
+differentiation).  If an atom is at its bound, there is no derivative.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from solvers.problem.matrix import MatrixAtoms
 from solvers.problem.parts import seen_norms
 from solvers.workers.blas import load_scipy_linalg
 
-# A correlation, or an entry of a code times ||d_i||^2, counts as at its bound if it is closer than this, in
-# units of ||d_i|| ||s||.
+# An atom is at its bound if its correlation is closer to the bound than AT_BOUND ||d_i|| ||s||, or if its
+# entry of the code, times ||d_i||^2, is closer to zero than that.
 AT_BOUND = 1e-10
-# In the same units: if a code's equation is off by more, the code is solved for again; smaller entries are
-# rounding.
+# A code is solved for again if an error of its equation exceeds CODE_ROUNDING ||d_i|| ||s||.  An entry of a
+# code, times ||d_i||^2, counts as rounding if it is smaller than that.
 CODE_ROUNDING = 1e-13
 # If, scaled by norms, a solution exceeds its right-hand side by this factor, atoms count as dependent.
 LARGEST_GROWTH = 1e11
-# Most signals that a message names.
+# Most signals whose numbers an error message lists.
 MOST_NAMED = 5
 
 REFUSE, LEAVE_OUT = "refuse", "leave out"
-# Why a code has no derivative.
+# Reasons why a code has no derivative.
 DIFFERENTIABLE, AT_A_BOUND, NOT_OPTIMAL, DEPENDENT = range(4)
 REASONS = {
     AT_A_BOUND: "atom {atom} of signal {signal} is at its bound, where the derivative jumps",
@@ -64,12 +64,12 @@ class _Supports:
         self._has_gram = plan.differentiates_with_gram(problem, sizes)
 
     def rows(self, entries: np.ndarray) -> sparse.csr_array:
-        """Return values of the entries as a matrix, shape (n_signals, n_atoms)."""
+        """Return values of the entries as a sparse matrix, shape (n_signals, n_atoms)."""
         shape = (self._problem.n_signals, self._problem.n_atoms)
         return sparse.csr_array((entries, self.atoms, self._pointers), shape=shape)
 
     def sums(self, entries: np.ndarray) -> np.ndarray:
-        """Return the sums of values of the entries over signals, shape (n_atoms,)."""
+        """Return the sums over signals of values of the entries, shape (n_atoms,)."""
         return np.bincount(self.atoms, entries, self._problem.n_atoms)
 
     def solve(self, entries: np.ndarray, norms: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -127,8 +127,8 @@ class CodeDerivatives(Described):
     problem : LassoProblem
         The problem.
     codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        Its codes.  They must have the supports and signs of optimal codes; values that are not optimal are
-        solved for again.
+        The codes of the problem, with the supports and signs of optimal codes.  Values that are not optimal
+        are solved for again.
     """
 
     _shown = ("problem", "is_differentiable")
@@ -145,7 +145,7 @@ class CodeDerivatives(Described):
         is_zero = norms == 0.0
         # Norms of atoms as signals see them, a row for all or for each signal; 1 for atoms of norm zero.
         self._seen_norms = np.where(is_zero, 1.0, norms)
-        # An atom that is not seen is never at its bound.
+        # An atom that no signal sees is never at its bound.
         self._bounds = np.where(is_zero, np.inf, problem.l1_weights)
         # Remove entries that are rounding.
         signals = np.arange(problem.n_signals).repeat(np.diff(codes.indptr))
@@ -156,7 +156,8 @@ class CodeDerivatives(Described):
             codes.data[is_rounding] = 0.0
             codes.eliminate_zeros()
         pointers, atoms, self._entries = codes.indptr, codes.indices, codes.data
-        # Without an l1 weight or a sign, zero is not a bound: such atoms always belong to the support.
+        # Zero is no bound of an atom without an l1 weight whose code may have either sign: such an atom is
+        # always part of the support.
         self._has_bound = (problem.l1_weights > 0.0) | problem.positive
         if not self._has_bound.all():
             rows = codes.toarray()
@@ -168,17 +169,17 @@ class CodeDerivatives(Described):
         self._signs = np.sign(self._entries)
         row = self.supports.signals if len(norms) > 1 else 0
         self._norms = self._seen_norms[row, self.supports.atoms]
-        # The reason why a code has no derivative, and the atom that shows it.
+        # For each signal, the reason why its code has no derivative, and the atom concerned.
         self._reasons, self._atoms = np.zeros((2, problem.n_signals), dtype=np.int64)
         self._solve_once_more()
 
     @property
     def is_differentiable(self) -> np.ndarray:
-        """True where a code has a derivative, shape (n_signals,)."""
+        """True if a code has a derivative, shape (n_signals,)."""
         return self._reasons == DIFFERENTIABLE
 
     def vjp(self, upstream: ArrayLike, *, undefined: str = REFUSE) -> CodeGradients:
-        """Return the gradients of a loss: `solvers.SparseCodingResult.vjp`."""
+        """Return the gradients of a loss; see `solvers.SparseCodingResult.vjp`."""
         shape = (self.problem.n_signals, self.problem.n_atoms)
         upstream = checks.real_array("upstream", upstream, shape=shape, meaning="(n_signals, n_atoms)")
         undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
@@ -195,7 +196,7 @@ class CodeDerivatives(Described):
         feature_weights: ArrayLike | None = None,
         undefined: str = REFUSE,
     ) -> np.ndarray:
-        """Return the changes of codes: `solvers.SparseCodingResult.jvp`."""
+        """Return the changes of codes; see `solvers.SparseCodingResult.jvp`."""
         problem, at = self.problem, self._at
         undefined = checks.one_of("undefined", undefined, (REFUSE, LEAVE_OUT))
         shape: tuple[int, ...] = (problem.n_signals, problem.n_features)
@@ -242,7 +243,7 @@ class CodeDerivatives(Described):
         return features if weights is None else weights * features
 
     def _solved(self, right: np.ndarray, undefined: str) -> np.ndarray:
-        """Return ``K^-1 right``, zero for codes without a derivative, unless these are refused."""
+        """Return ``K^-1 right``, with zeros for codes without a derivative; raise if these are refused."""
         solution = self.supports.solve(right, self._norms, self.is_differentiable)
         lost = np.unique(self.supports.signals[np.isnan(solution)])
         self._reasons[lost] = DEPENDENT
@@ -259,7 +260,7 @@ class CodeDerivatives(Described):
         return solution
 
     def _solve_once_more(self) -> None:
-        """Solve for the codes on their supports again, and note which codes have no derivative."""
+        """Solve again for the codes on their supports, and note which codes have no derivative."""
         problem, supports = self.problem, self.supports
         units = self._norms * self._lengths[supports.signals]
         violations, excess, atoms = self._measure()
@@ -276,7 +277,7 @@ class CodeDerivatives(Described):
         self._note(has_bound & (np.sign(self._entries) != self._signs), NOT_OPTIMAL)
         for wrong, reason in ((excess >= -AT_BOUND, AT_A_BOUND), (excess > AT_BOUND, NOT_OPTIMAL)):
             self._reasons[wrong], self._atoms[wrong] = reason, atoms[wrong]
-        # Nothing determines the code of a zero atom without any penalty.
+        # The code of a zero atom without any penalty is undetermined.
         unsaid = (
             (problem.l1_weights == 0.0) & (problem.curvatures == 0.0) & (problem.atoms.squared_norms == 0.0)
         )
@@ -285,7 +286,7 @@ class CodeDerivatives(Described):
 
     def _measure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Set codes and residuals; return the errors of their equations, and excesses with their atoms."""
-        # An excess, divided by the norms, is the largest of correlation minus bound outside the support.
+        # An excess is the largest value of correlation minus bound outside the support, divided by norms.
         problem, at = self.problem, self._at
         self._codes = self.supports.rows(self._entries)
         self._residuals = problem.dense_signals() - problem.atoms.reconstruct(self._codes)
@@ -307,12 +308,12 @@ class CodeDerivatives(Described):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CodeGradients(Described):
-    """Gradients of a loss; each is computed when it is asked for.
+    """Gradients of a loss; each gradient is computed at its first use.
 
     Attributes
     ----------
     is_differentiable : ndarray of bool, shape (n_signals,)
-        Whether each code has a derivative; sums are over these signals.
+        True if a code has a derivative; sums are over the signals of these codes.
     """
 
     _derivatives: CodeDerivatives = field(repr=False)
@@ -344,7 +345,7 @@ class CodeGradients(Described):
     def l1(self) -> np.ndarray:
         """``dL/dlambda_i = -q_i sign(a_i)``, summed over signals, shape (n_atoms,).
 
-        For a penalty that is one number for all atoms, the derivative is the sum of these.
+        The derivative with respect to one penalty for all atoms is the sum of this array.
         """
         return checks.read_only(-self._derivatives.supports.sums(self._adjoint * self._derivatives._signs))
 
@@ -357,7 +358,7 @@ class CodeGradients(Described):
     def feature_weights(self) -> np.ndarray:
         """``dL/dw_j = (q D_S)_j r_j``, of the shape of the weights, or (n_signals, n_features) without any.
 
-        NaN where a weight is zero: a problem does not keep the signal there.
+        The gradient is NaN for weights of zero, because a problem does not keep the signal there.
         """
         weights = self._derivatives.problem.feature_weights
         gradient = self._reconstruction * self._derivatives._residuals
@@ -398,7 +399,7 @@ def _products(atoms: Atoms, codes: sparse.csr_array, signals: np.ndarray) -> np.
 
 
 def _changed_dictionary(problem: LassoProblem, changes: ArrayLike) -> Atoms | None:
-    """Return changes of atoms or kernels as a dictionary, for its products; None if nothing changes."""
+    """Return changes of atoms or kernels as a dictionary, which has products; None if nothing changes."""
     atoms = problem.atoms
     if isinstance(atoms, ConvolutionalAtoms):
         shape, meaning = atoms.kernels.shape, "as the kernels"

@@ -30,7 +30,7 @@ from solvers.problem.signals import known_features
 from solvers.results.result import SparseCodingResult
 from solvers.studies.held_out import held_out_score
 
-# Types that are kept; all others become the first.
+# Types of floats that are kept; all other types become the first one.
 FLOATS = (np.float64, np.float32)
 # For each estimator: the model of its last call, the number of signals coded with its dictionary, and its
 # penalty and signs if these were numbers.  Pickles and clones do not contain it.
@@ -55,9 +55,9 @@ class Versioned:
 
 
 class Coder(Versioned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Estimators that code signals; a subclass defines the coding problem and the parameters."""
+    """The base of estimators that code signals; a subclass has the coding problem and the parameters."""
 
-    # The method of coding, and the name of the parameter with its penalty.
+    # The method of coding, and the name of the parameter that is the penalty.
     _method: str | Method = "active_set_from_spikes"
     _coding_penalty = "alpha"
 
@@ -88,32 +88,32 @@ class Coder(Versioned, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 @dataclass(eq=False, repr=False)
 class SpikingSparseCoder(Coder):
-    """Code signals in a fixed dictionary with a spiking network.
+    """A coder of signals in a fixed dictionary, by default with a spiking network.
 
-    Each code minimises ``1/2 ||signal - code @ dictionary||^2 + alpha ||code||_1``, to within the
-    duality gap that `tol` allows; with an `ElasticNet` for `alpha` its penalty takes the place of the last
-    term.  The dictionary is given, so there is nothing to fit.
+    Each code minimises ``1/2 ||signal - code @ dictionary||^2 + alpha ||code||_1``, to within the duality gap
+    that `tol` allows.  If `alpha` is an `ElasticNet`, its penalty replaces the last term.  The dictionary is
+    a parameter, so that nothing is learned.
 
     Parameters
     ----------
     dictionary : array_like or sparse matrix, shape (n_atoms, n_features)
-        Atoms of any norm.  The code of an atom of norm zero is zero; one at least must not be.
+        Atoms of any norm; at least one must not be zero.  The code of an atom of norm zero is zero.
     alpha : float, array_like of shape (n_atoms,), or ElasticNet
         The penalty, positive.
     positive : bool or array_like of bool, shape (n_atoms,), default False
-        Whether codes must not be negative; for all atoms, or for each.
+        Whether codes must not be negative: one bool for all atoms, or one for each.
     method : str or Method, default "active_set_from_spikes"
-        The name of a method in `solvers.METHODS`, or a method with options of its own.  By default an
-        active-set method corrects what a short run of the network finds; "active_set" finds the same codes
-        without spikes, 1.6 to 4 times as fast; "spiking" is spikes alone.
+        The name of a method in `solvers.METHODS`, or a `Method` with its options.  By default, an active-set
+        method corrects the result of a short run of the network.  "active_set" finds the same codes without
+        spikes, 1.6 to 4 times as fast; "spiking" uses only spikes.
     tol : float, optional
-        Largest duality gap, as a share of 1/2 ||signal||^2.  By default the method's own: 1e-6 where it
-        ends with an active set, else 1e-3.
+        Largest duality gap, as a share of 1/2 ||signal||^2.  The default is 1e-6 for methods that end with
+        an active set, otherwise 1e-3.
     missing_values : float, optional
-        The mark of a missing entry of the signals, `np.nan` perhaps: the objective is then of the known
-        entries.  By default none is missing, and NaN is an error.
+        The value of missing entries of signals, such as `np.nan`.  The objective then depends only on the
+        known entries.  By default no entry is missing, and NaN is an error.
     n_jobs : int, optional
-        As for `solve`.
+        See `solve`.
 
     Attributes
     ----------
@@ -122,9 +122,9 @@ class SpikingSparseCoder(Coder):
 
     Notes
     -----
-    `X` is an array or compressed rows, shape (n_signals, n_features).  What a call computes of the dictionary
-    is kept for later calls with the same numbers: signals may come one by one.  All is computed in float64;
-    codes of float32 signals are rounded to float32, and the result of `encode` stays as it is.
+    `X` is an array or compressed rows, shape (n_signals, n_features).  What a call computes from the
+    dictionary is kept for later calls with an equal dictionary, so that signals may come one by one.
+    Computations are in float64.  `transform` rounds codes of float32 signals to float32; `encode` does not.
 
     Examples
     --------
@@ -144,7 +144,7 @@ class SpikingSparseCoder(Coder):
     n_jobs: int | None = None
 
     def fit(self, X: ArrayLike, y: None = None) -> SpikingSparseCoder:
-        """Check the parameters and that signals fit the dictionary; nothing is learned."""
+        """Check the parameters, and that signals fit the dictionary; nothing is learned."""
         named_method(self.method)
         if self.tol is not None:
             checks.positive_number("tol", self.tol)
@@ -167,11 +167,11 @@ class SpikingSparseCoder(Coder):
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
 
-        The share of the signals' energy that is predicted: `held_out_score`.  Unlike the objective, it can
-        be compared between values of `alpha`, as `GridSearchCV` does.
+        The score is the share of the signals' energy that is predicted (`held_out_score`).  Unlike the
+        objective, scores can be compared between values of `alpha`, as `GridSearchCV` does.
 
-        The codes are from `solve_active_set`, which are optimal to rounding; beyond `tol`, or 1e-6, it
-        warns.  So a search over `tol` or `method` finds equal scores."""
+        `solve_active_set` computes the codes, which are optimal to rounding, and warns if a gap exceeds
+        `tol` or 1e-6.  So a search over `tol` or `method` finds equal scores."""
         tol = ActiveSet.usual_tol if self.tol is None else self.tol
         return held_out_score(self.problem(X), tol=tol, n_jobs=self.n_jobs)
 
@@ -213,10 +213,7 @@ def coding_problem(
         model = None
     atoms = atoms_of(dictionary, known_features(mask, None)) if model is None else model.atoms
     if atoms.shape[1] != signals.shape[1]:
-        raise ValueError(
-            "Dictionary and X have different numbers of features: "
-            f"dictionary.shape is {atoms.shape}, X.shape is {signals.shape}"
-        )
+        raise ValueError(f"X must have {atoms.shape[1]} features, as atoms have; got shape {signals.shape}")
     alpha = getattr(estimator, penalty)
     # Numbers are immutable: they are not checked again.
     given = (alpha, positive) if isinstance(alpha, float) and isinstance(positive, bool) else None
@@ -224,7 +221,7 @@ def coding_problem(
         checked = penalty_of(alpha, atoms.squared_norms, positive, name=penalty)
         model = model and model._with_penalty(checked)
     if model is None:
-        # The caller may change an array later.
+        # Copy the array, because the caller may change it later.
         copied = atoms.given.copy() if atoms.is_matrix else dictionary
         problem, n_coded = LassoProblem(copied, signals, checked, positive=positive, mask=mask), 0
         model = problem.model
@@ -246,12 +243,12 @@ def _equals(dictionary: Any, kept: Any) -> bool:
 
 
 def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
-    """Return `X` as a float64 or float32 array, maybe a sparse one, with NaN only if it means missing."""
+    """Return `X` as a dense or sparse array of floats, with NaN only if NaN marks a missing entry."""
     _require_unmasked(
         X, "if they are missing, pass X.filled(np.nan) to an estimator with missing_values=np.nan"
     )
     finite = "allow-nan" if nan_is_missing(estimator.missing_values) else True
-    # The checks of scikit-learn take as long as to code one row.
+    # Skip the checks of scikit-learn if possible: they take as long as coding one row.
     if not reset and type(X) is np.ndarray and X.dtype in FLOATS and X.ndim == 2 and 0 not in X.shape:
         is_right = vars(estimator).get("n_features_in_", X.shape[1]) == X.shape[1]
         if is_right and "feature_names_in_" not in vars(estimator) and np.isfinite(X).all():
@@ -262,7 +259,7 @@ def checked_input(estimator: BaseEstimator, X: Any, *, reset: bool) -> Any:
         )
     except (TypeError, ValueError) as error:
         if "'NAType'" in str(error):
-            raise TypeError('X has pandas.NA among objects: pass X.astype("Float64")') from None
+            raise TypeError('X must not contain pandas.NA; got some: pass X.astype("Float64")') from None
         # Replace scikit-learn's message, which recommends imputation.
         if "X contains NaN" not in str(error):
             raise
@@ -288,11 +285,11 @@ def known_entries(array: Any, missing_values: float | None) -> np.ndarray | None
     if sparse.issparse(array):
         if missing_values != 0 and known_entries(array.data, missing_values) is None:
             return None
-        raise TypeError("X must be a dense array where entries are missing; pass X.toarray()")
+        raise TypeError("X must be dense if entries are missing; got a sparse array: pass X.toarray()")
     if nan_is_missing(missing_values):
         known = ~np.isnan(array)
     else:
-        # In the type of `array`: 0.1 in double precision is not a float32 number.
+        # Compare in the type of `array`: the double 0.1 is not a float32 number.
         with float_errors(over="ignore"):
             known = array != array.dtype.type(missing_values)
     return None if known.all() else known
@@ -308,7 +305,7 @@ def checked_codes(X: Any, n_atoms: int) -> np.ndarray:
 
 
 def take_fitted(estimator: BaseEstimator, fitted: BaseEstimator) -> None:
-    """Give an estimator all fitted attributes of its copy at once: Ctrl-C comes before or after."""
+    """Give an estimator all fitted attributes of its copy at once, so that Ctrl-C cannot separate them."""
     parameters = {name: vars(estimator)[name] for name in estimator.get_params(deep=False)}
     take_over(estimator, {**vars(fitted), **parameters})
 
@@ -316,4 +313,4 @@ def take_fitted(estimator: BaseEstimator, fitted: BaseEstimator) -> None:
 def _require_unmasked(X: Any, remedy: str) -> None:
     rows = X if isinstance(X, (list, tuple)) else (X,)
     if any(np.ma.is_masked(row) for row in rows):
-        raise TypeError(f"X must not have masked entries; {remedy}")
+        raise TypeError(f"X must not have masked entries; got some: {remedy}")

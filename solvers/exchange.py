@@ -35,18 +35,19 @@ def problem_to_nir(
     Parameters
     ----------
     problem : LassoProblem
-        The problem, without its signals.  A mask, or weights of features, of all signals is in the network.
+        The problem, whose signals are not used.  A mask or weights that all signals share are part of the
+        network.
     scale : float, default 1.0
-        The value of a code for one unit of spike rate; a smaller one causes more spikes.
+        The value of a code for one unit of spike rate; a smaller scale causes more spikes.
     time_constant : float, default 1.0
         The synaptic time constant in the graph's unit of time.
     time_step : float, optional
-        For simulators in steps: see `snn.exchange.to_nir`.
+        The time step of simulators that use steps; see `snn.exchange.to_nir`.
 
     Returns
     -------
     nir.NIRGraph
-        `snn.exchange.from_nir` reads it back with ``signal=problem.signals[i]``.
+        The graph.  `snn.exchange.from_nir` reads it back with ``signal=problem.signals[i]``.
     """
     checks.instance_of("problem", problem, LassoProblem)
     scale = checks.positive_number("scale", scale)
@@ -57,7 +58,7 @@ def problem_to_nir(
             "dictionary.toarray(), which becomes an array"
         )
     if problem.penalty.has_mixed_signs:
-        raise ValueError("problem must have one bool for all atoms as positive; got an array of both")
+        raise ValueError("problem must have one bool for all atoms as positive; got both True and False")
     signs = (1.0,) if problem.penalty.is_positive else (1.0, -1.0)
     layer = LassoNetwork(problem)
     bias = np.concatenate([-problem.l1_weights for _ in signs]) / scale
@@ -65,14 +66,14 @@ def problem_to_nir(
     dictionary = problem.dictionary
     if isinstance(dictionary, ConvolutionalDictionary):
         kernels = dictionary.kernels
-        # The channels of colour kernels come last; NIR has them first.
+        # In our colour kernels the channels come last, in NIR they come first.
         kernels = kernels.transpose(0, 3, 1, 2) if kernels.ndim == 4 else kernels[:, np.newaxis]
         kernels = np.concatenate([sign * kernels for sign in signs]) / scale
         input_weights: np.ndarray | InputConvolution = InputConvolution(
             kernels, dictionary.image_shape, dictionary.stride
         )
     else:
-        # The correlations of unit signals: what a signal adds to each neuron.
+        # The correlations of unit signals are the weights from the features to the neurons.
         columns = problem.with_signals(np.eye(problem.n_features)).correlations.T
         input_weights = np.concatenate([sign * columns for sign in signs]) / scale
     return to_nir(network, input_weights=input_weights, time_constant=time_constant, time_step=time_step)

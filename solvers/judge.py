@@ -1,9 +1,10 @@
-"""Certified gaps of codes that any program has found: ``python -m solvers.judge codes.npz``.
+"""Certify codes of any program from the command line: ``python -m solvers.judge codes.npz``.
 
 The file has named arrays, as numpy.savez writes them: dictionary (n_atoms, n_features), signals
-(n_signals, n_features), penalty, and codes (n_signals, n_atoms) or several, codes_NAME each; perhaps l2 (of
-an elastic net), positive, mask or feature_weights, as solvers.LassoProblem takes them.  The exit status is 0
-if all codes are within the tolerance, 1 if some are not, and 2 if there is nothing to judge.
+(n_signals, n_features), penalty, and codes (n_signals, n_atoms).  Several arrays of codes are called
+codes_NAME.  Optional arrays are l2 (of an elastic net), positive, mask and feature_weights, as
+solvers.LassoProblem takes them.  The exit status is 0 if all codes are within the tolerance, 1 if some are
+not, and 2 if the file cannot be judged.
 """
 
 import argparse
@@ -27,7 +28,7 @@ def judged(arrays: Mapping[str, np.ndarray], tol: float) -> dict[str, SparseCodi
     codes = sorted(name for name in arrays if name == "codes" or name.startswith("codes_"))
     missing = [name for name in NEEDED if name not in arrays] + ([] if codes else ["codes"])
     if missing:
-        raise ValueError(f"the file must have {', '.join(NEEDED)} and codes; {', '.join(missing)} missing")
+        raise ValueError(f"the file must have {', '.join(NEEDED)} and codes; got no {', '.join(missing)}")
     unknown = set(arrays) - {*NEEDED, *OPTIONAL, *codes}
     if unknown:
         raise ValueError(f"the file must have no other arrays than {', '.join(OPTIONAL)}; got {min(unknown)}")
@@ -48,7 +49,7 @@ def _read(path: str) -> dict[str, np.ndarray]:
         try:
             with np.load(file, allow_pickle=False) as arrays:
                 return {name: arrays[name] for name in arrays.files}
-        except Exception as error:  # zipfile, zlib and tokenize have their own for damage
+        except Exception as error:  # zipfile, zlib and tokenize raise errors of their own for damaged files
             raise ValueError(
                 "the file must be whole, with named arrays of numbers, as numpy.savez writes them"
             ) from error

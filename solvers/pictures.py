@@ -109,7 +109,7 @@ def code_path(
 
 @plot.register
 def comparison(records: Comparison, *, ax: Axes | None = None) -> Axes:
-    """Draw seconds against the largest relative gap of each method; gaps below 1e-16 are drawn there."""
+    """Draw seconds against the largest relative gap of each method; smaller gaps are drawn at 1e-16."""
     if not records:
         raise ValueError("records must not be empty")
     ax = axes_of(ax)

@@ -1,4 +1,4 @@
-"""Choices by cost: which products of atoms serve a problem, and for how many signals at a time."""
+"""Choices by cost: which products of atoms a problem uses, and how many signals are solved together."""
 
 from __future__ import annotations
 
@@ -15,58 +15,59 @@ from solvers.problem.parts import knows_atoms_alike
 
 @dataclass(frozen=True)
 class Costs:
-    """Thresholds of all these choices; times are of one core by `python -m tests.benchmarks.products`."""
+    """The thresholds of all choices; `python -m tests.benchmarks.products` measures times of one core."""
 
-    # With fewer atoms, the full Gram matrix is always computed: it takes a millisecond or two.
+    # With fewer atoms, the full Gram matrix is always computed, in one or two milliseconds.
     fewest_on_demand: int = 512
     # With fewer than one signal per ATOMS_PER_CODE atoms, coding without the Gram matrix is faster than
     # computing the matrix.
     atoms_per_code: int = 100
-    # Sharing products of matrices pays from this number of signals on.
+    # Least number of signals for which sharing products of matrices saves time.
     fewest_sharing: int = 4
     # Least number of atoms for which signals share products although the Gram matrix fits into memory.
     fewest_shared: int = 2048
-    # Time of an entry of the Gram matrix, in nanoseconds: to store it, and for each feature.
+    # Time of an entry of the Gram matrix, in nanoseconds: a fixed time to store it, and a time per feature.
     ns_of_entry: float = 5.0
     ns_of_feature: float = 0.02
-    # Additional time of a code from shared products, in nanoseconds: fixed, and for each atom of its support.
+    # Additional time of a code from shared products, in nanoseconds: a fixed time, and a time per atom of its
+    # support.
     ns_of_code: float = 450_000.0
     ns_of_support: float = 20_000.0
-    # If sharing pays even at this support, the support of codes is not measured.
+    # If sharing saves time even at this size of supports, the sizes are not measured.
     largest_support: int = 100
-    # Signals in a batch that shares products: the minimum, even beyond the memory limit; enough for full
-    # speed; and enough that converting the atoms for each batch does not dominate.
+    # Number of signals in a batch that shares products: the minimum, even beyond the memory limit; enough for
+    # full speed; and enough that converting the atoms for each batch does not dominate.
     least_together: int = 16
     most_together: int = 512
     most_converting: int = 4096
-    # All other batches: most values (8 MB) and most signals (more if there are fewer than 256 atoms), so that
-    # a batch stays in cache, and Ctrl-C is quick: `python -m tests.benchmarks patches tiny`.
+    # Most values (8 MB) and most signals in any other batch, so that it stays in cache and Ctrl-C is quick.
+    # With fewer than 256 atoms, a batch has more signals: `python -m tests.benchmarks patches tiny`.
     values_per_batch: int = 1_000_000
     largest_batch: int = 256
-    # Least batches per worker, so that workers end together: `python -m tests.benchmarks threads`.
+    # Least number of batches per worker, so that workers end together: `python -m tests.benchmarks threads`.
     batches_per_worker: int = 2
-    # Expected iterations of FISTA, in the choice between the Gram matrix and the dictionary.
+    # Expected number of iterations of FISTA, in the choice between the Gram matrix and the dictionary.
     iterations: int = 100
-    # Values in a batch of FISTA: seven buffers of 2 MB stay in cache.  Least signals in a batch: reading a
-    # large dictionary for fewer would cost more than leaving the cache.
+    # Number of values in a batch of FISTA, whose seven buffers of 2 MB stay in cache.  Least number of its
+    # signals: for fewer, reading a large dictionary would cost more than leaving the cache.
     values_of_iterates: int = 2**18
     least_iterating: int = 32
-    # Values of codes that evaluation and denoising hold at a time: 8 MB, without the solver's memory.
+    # Number of values of codes that evaluation and denoising hold at a time (8 MB, besides those of solvers).
     codes_held: int = 2**20
-    # First capacity of a working set, in atoms.  Memory that is never touched costs nothing; to grow the set
-    # later costs as much as reading the atoms.
+    # First capacity of a working set, in atoms.  Memory that is never touched costs nothing, whereas growing
+    # the set costs as much as reading the atoms.
     working_set: int = 600
-    # The excess of spikes at which the network of a signal is given up.
+    # The excess of spikes at which the network of a signal is stopped.
     burst: BurstLimit = field(default_factory=BurstLimit)
     # Most signals of a path for which one product certifies the codes at all penalties.
     most_along: int = 16
-    # Least atoms per feature, and per code along a path, for which the Gram matrix of the atoms that may be
-    # active takes less time than the whole matrix (`path` with 100 to 1,000 features, 40 to 100 penalties).
+    # Least number of atoms per feature, and per code along a path, for which the Gram matrix of atoms that
+    # may be active takes less time than the whole matrix (100 to 1,000 features, 40 to 100 penalties).
     atoms_per_feature: int = 15
     atoms_per_code_along: int = 30
-    # Least values of the dictionary (64 MB) for which a certificate reads only some of the atoms.
+    # Least number of values of a dictionary (64 MB) of which a certificate reads only some atoms.
     least_screened: int = 2**23
-    # Largest support for which a kernel solves for derivatives; LAPACK solves larger ones, one by one.
+    # Largest support for which a kernel solves the equations of derivatives.  LAPACK solves larger supports.
     most_in_kernel: int = 96
 
 
@@ -105,7 +106,7 @@ def products_for(
 ) -> Products:
     """Return which products of atoms serve a problem."""
     # Without `on_demand`, all products are computed at the beginning.  Up to `most_signals` signals may be
-    # solved one by one.  `support_of` measures the support of codes.
+    # solved one by one.  `support_of` returns the mean support of some codes.
     if on_demand and problem.has_own_weights and problem.atoms.rows is not None:
         return Products.SHARED if shares_products(problem) else Products.OWN
     if on_demand and problem.has_own_weights:
@@ -134,12 +135,12 @@ def shares_products(
         return False
     n_signals = problem.n_signals
     if problem.gram_fits:
-        # `support_of` measures the support of codes, and is called only if the choice depends on it.
+        # `support_of` takes long, and is called only if the choice depends on the support.
         if support_of is None or not most_signals < n_signals <= most_sharing(problem, 0.0):
             return False
         is_sure = n_signals <= most_sharing(problem, COSTS.largest_support)
         return is_sure or n_signals <= most_sharing(problem, support_of(problem))
-    # Up to `most_signals` signals are solved one by one, unless they are enough to share products, or more
+    # Up to `most_signals` signals are solved one by one, unless there are enough to share products, or more
     # problems with this dictionary follow.
     return n_signals > min(most_signals, COSTS.fewest_sharing - 1) or problem.more_follow
 
@@ -177,14 +178,14 @@ def grows_along(problem: LassoProblem, n_codes: int) -> bool:
 def iterates_with_gram(problem: LassoProblem, shape: tuple[int, int]) -> bool:
     """Return True if FISTA multiplies by the Gram matrix of atoms of this shape, not by the atoms twice."""
     n_products, (n_atoms, n_features) = COSTS.iterations * problem.n_signals, shape
-    # Multiplications for each atom.  Half of the symmetric matrix has to be computed, if it is not at hand.
+    # Number of multiplications per atom.  A symmetric matrix that is not known costs half of its products.
     by_gram = n_products * n_atoms + (0.0 if problem.has_gram else 0.5 * n_atoms * n_features)
     fits = problem.atoms.rows is not None and problem.gram_fits
     return fits and by_gram < n_products * 2.0 * n_features
 
 
 def differentiates_with_gram(problem: LassoProblem, sizes: np.ndarray) -> bool:
-    """Return True if the Gram matrix is at hand, or smaller than the matrices of all supports together."""
+    """Return True if the Gram matrix is known, or smaller than the matrices of all supports together."""
     if not problem.atoms.is_matrix or problem.has_own_weights:
         return False
     return problem.has_gram or (problem.gram_fits and int(sizes @ sizes) > problem.n_atoms**2)

@@ -1,4 +1,4 @@
-"""Compiling kernels before they are needed."""
+"""Compilation of kernels before they are needed."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,12 +30,12 @@ COMPILED = (Stages(), OneWindow(), AverageCurrents(), Rates(), ActiveSet(), Acti
 
 
 def warm_up(*, progress: bool = True) -> None:
-    """Compile all kernels of `solvers` and `snn`, or load them from disk, so that no later call has to.
+    """Compile all kernels of `solvers` and `snn`, or load them from disk, so that later calls are fast.
 
     Parameters
     ----------
     progress
-        As for `snn.warm_up`.
+        See `snn.warm_up`.
     """
     precompile.run_tasks((precompile.tasks, tasks), progress=progress)
 
@@ -44,7 +44,7 @@ def tasks() -> precompile.Tasks:
     """Return the tasks that call all kernels of `solvers`."""
     rng = np.random.default_rng(0)
     dense = rng.standard_normal((6, 4)), rng.standard_normal((3, 4))
-    # Networks of these are large enough for screening of neurons.
+    # Networks with the atoms of `many` are large enough for screening of neurons.
     many = rng.standard_normal((70, 20)), rng.standard_normal((2, 20))
     convolutional = (
         ConvolutionalDictionary(rng.standard_normal((2, 3, 3)), (5, 5), 2),
@@ -56,7 +56,7 @@ def tasks() -> precompile.Tasks:
         problem = LassoProblem(dictionary, signals, 0.1, positive=positive)
         form = "convolutional " if dictionary is convolutional[0] else ""
         form += "CLASSO" if positive else "LASSO"
-        # n_jobs=1: in this process, also inside a `joblib.parallel_config`.
+        # With n_jobs=1 the kernels are compiled in this process, also inside a `joblib.parallel_config`.
         for method in COMPILED:
             runs[f"{form}, {method.name}"] = partial(method, problem, tol=0.05, n_jobs=1)
         one = problem.subset(slice(0, 1))

@@ -70,22 +70,22 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 
         W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G + gamma
 
-    The LASSO has two neurons for each atom, a positive and a negative one: the same network for the
+    The LASSO has two neurons for each atom, a positive and a negative one, which is the same network for the
     dictionary [D, -D].  Both neurons see one lateral current with opposite signs (`DenseRows.sign_pairs`).
     Neuron i < n_atoms is the positive neuron of atom i, and neuron n_atoms + i its negative neuron.
 
-    The weights of a convolutional dictionary are the same at every position (`StencilWeights`), and its
-    neurons are in the order of its atoms: at each position the positive neurons of its kernels, then the
-    negative neurons, if codes may be negative.
+    The weights of a convolutional dictionary are the same at every position (`StencilWeights`).  Its neurons
+    are ordered by position.  At each position, the positive neurons of all kernels come first, followed by
+    the negative neurons if codes may be negative.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem.
     signal : int, default 0
-        Which signal drives the network.
+        The number of the signal that drives the network.
     scale : float, default 1.0
-        The value of a code for one unit of spike rate; a smaller one causes more spikes.
+        The value of a code for one unit of spike rate; a smaller scale causes more spikes.
 
     References
     ----------
@@ -102,7 +102,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 
 
 class LassoNetwork:
-    """The network of all signals of a problem, without their drives, and the time in which it runs."""
+    """The network of all signals of a problem, without drives, and the time in which the network runs."""
 
     def __init__(
         self,
@@ -117,15 +117,15 @@ class LassoNetwork:
         is_positive, n_atoms = problem.penalty.is_positive, problem.n_atoms
         self.weights = products.weights(positive=is_positive)
         self.n_neurons = n_atoms if is_positive else 2 * n_atoms
-        # In the network, the positive neurons of a group of atoms come before its negative neurons.  In
-        # results, all positive neurons come first.  This array has the neuron at each place of results.
+        # In the network, the positive neurons of a group of atoms come before its negative neurons.  Results
+        # have all positive neurons first: `in_result_order` has the neuron at each place of results.
         groups = np.arange(self.n_neurons).reshape(-1, self.n_neurons // n_atoms, products.group_length)
         self.in_result_order = np.swapaxes(groups, 0, 1).ravel()
         # The positive neuron of each atom, and the negative one, -1 if there is none.
         self.neurons = np.full((2, n_atoms), -1)
         self.neurons.ravel()[: self.n_neurons] = self.in_result_order
         self.firing_threshold = self.in_network_order(np.tile(products.diagonal, self.n_neurons // n_atoms))
-        # Weights of integers are rounded here, once.
+        # Integer weights are rounded here, only once.
         self.time = fitted(time, self)
 
     def of_batch(self, problem: LassoProblem) -> LassoNetwork:
@@ -135,7 +135,7 @@ class LassoNetwork:
         return LassoNetwork(problem, products=self.products.of_batch(problem), time=self.time)
 
     def drives(self, problem: LassoProblem) -> np.ndarray:
-        """Return the drives of neurons at scale one, b - lambda and -b - lambda, a row for each signal."""
+        """Return the drives of neurons at scale 1, b - lambda and -b - lambda, a row for each signal."""
         drives = problem.correlations - problem.l1_weights
         if self.n_neurons > problem.n_atoms:
             largest = np.sqrt(2.0 * problem.energies[:, np.newaxis] * self.products.diagonal)
@@ -144,7 +144,7 @@ class LassoNetwork:
         return self.in_network_order(drives)
 
     def scaled_drives(self, problem: LassoProblem, rate: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return drives that give the busiest neuron `rate` without other input, and scales of codes."""
+        """Return drives at which the busiest neuron alone fires at `rate`, and the scales of codes."""
         drives = self.drives(problem)
         largest = (drives / self.firing_threshold).max(axis=1)
         # The value of a code for one unit of spike rate.
@@ -153,12 +153,12 @@ class LassoNetwork:
         return drives, scale
 
     def signed(self, values: np.ndarray) -> np.ndarray:
-        """Return a = a+ - a-, a value for each atom, from values of neurons in the order of the network."""
+        """Return a = a+ - a-, a value per atom, from values of neurons in the order of the network."""
         positive, negative = values[:, self.neurons[0]], values[:, self.neurons[1]]
         return positive - np.where(self._positive, 0.0, negative)
 
     def in_network_order(self, values: np.ndarray) -> np.ndarray:
-        """Return values of all positive, then all negative neurons in the order of the network."""
+        """Return values in the order of the network from values of all positive, then negative neurons."""
         ordered = np.empty_like(values)
         ordered[..., self.in_result_order] = values
         return ordered
@@ -167,7 +167,7 @@ class LassoNetwork:
 class RefinedCodes:
     """The networks of a batch of signals, and the best codes read out of them so far."""
 
-    # `solvers._kernels.refinement` has the stages, and docs/theory.md, section 4.2, their equations.
+    # The stages are in `solvers._kernels.refinement`, their equations in docs/theory.md, section 4.2.
 
     def __init__(
         self,
@@ -183,7 +183,7 @@ class RefinedCodes:
         self.network, self._inhibition = network, network.products.weights(positive=True)
         in_few_spikes = isinstance(network.time, Exact) or is_digital(network.time)
         self._pace = FEW_SPIKES if in_few_spikes else FEW_STEPS
-        # The last look at each signal, and its codes, including the best one.
+        # The state of the last look at each signal; five codes of each signal, including the best one.
         self.looks = new_records(n_signals, LOOK)
         self.stage_codes = np.zeros((5, n_signals, n_atoms))
         self.best_codes = self.stage_codes[BEST]
@@ -203,7 +203,7 @@ class RefinedCodes:
     def renew(self, problem: LassoProblem, *, tol: float, max_duration: float, refine: bool) -> None:
         """Restart from zero with as many other signals of the same model; exact time only."""
         assert isinstance(self.run, ExactRun)
-        # All fields become zero, as in new records; to write them one by one takes longer.
+        # Set all bytes to zero, as in new records: this is faster than setting the fields one by one.
         self.looks.view(np.uint8).fill(0)
         self.best_codes.fill(0.0)
         self._soma_bias.fill(0.0)
@@ -211,7 +211,7 @@ class RefinedCodes:
         self._set(problem, tol, max_duration, refine)
 
     def _set(self, problem: LassoProblem, tol: float, max_duration: float, refine: bool) -> None:
-        # Arrays always have the same type, because compiled code is called with them again.
+        # The arrays always have the same type, so that the kernels are compiled only once.
         correlations, energies = (
             checks.read_only(np.ascontiguousarray(values, dtype=np.float64))
             for values in (problem.correlations, problem.energies)
@@ -227,22 +227,22 @@ class RefinedCodes:
         )
         self._max_duration, self._refine = float(max_duration), refine
         self.looks["target"] = SAFELY * tol * energies
-        # Until gaps are measured.
+        # Until gaps are measured, the energy is an upper bound.
         self.looks["gap"] = energies
-        # Signals that are not done.
+        # The numbers of the signals that are not done.
         self.active = np.arange(len(energies))
 
     def advance(self, *, one_look: bool = False) -> None:
-        """Advance the networks that are not done to their ends, or, with `one_look`, to their next looks."""
-        # The first look is at the code that a signal starts from.
+        """Advance the active networks to their ends or, with `one_look`, to their next looks."""
+        # The first look is at the code from which a signal starts.
         self.run.advance_through(partial(self._looking, one_look=one_look), self.active)
         self._end(self.active[self.run.is_lost[self.active]])
 
     def search(
         self, best: BestCodes, *, max_spikes: float = np.inf, deadline: float = np.inf
     ) -> Iterator[Found]:
-        """Yield codes of active signals when the looks say that they are good enough, or at their ends."""
-        # A signal ends at `max_spikes` spikes, and all signals when `time.perf_counter` reaches the deadline.
+        """Yield codes of active signals when their estimated gaps reach the target, or their networks end."""
+        # A signal ends at `max_spikes` spikes; all signals end when `time.perf_counter` reaches the deadline.
         signals = self.active = best.active
         one_look = min(max_spikes, deadline) < np.inf
         if one_look:
@@ -260,7 +260,7 @@ class RefinedCodes:
             signals = signals[self.run.spike_counts[signals].sum(axis=1) < max_spikes]
             if not len(signals) or time.perf_counter() >= deadline:
                 break
-            # The certified gap may differ by rounding from the gap computed from correlations: go on.
+            # The certified gap may differ by rounding from the gap computed from correlations: continue.
             resume(self._looking(), signals)
             status = self.looks["status"][signals]
             self.run.restart(signals[status == STAGE_ENDED])
@@ -270,18 +270,18 @@ class RefinedCodes:
         best.work[READ_OUT] += self.looks["n_multiply_adds"]
 
     def can_improve(self, signals: np.ndarray) -> np.ndarray:
-        """Return which of some signals have time left, and a network that can go on."""
+        """Return which of some signals have simulated time left, and a network that can continue."""
         return (self.looks["duration"][signals] < self._max_duration) & ~self.run.is_lost[signals]
 
     def figures(self) -> dict[str, np.ndarray]:
         """Return the figures of the stages of each signal, for the `info` of codes."""
         figures = {name: self.looks[name].copy() for name in ("n_stages", "duration", "scale")}
-        # If no neuron was driven, the scale does not matter.
+        # If no neuron was driven, the scale is zero and has no effect: report one.
         figures["scale"][figures["scale"] == 0.0] = 1.0
         return figures
 
     def _looking(self, *, refine: bool | None = None, one_look: bool = False) -> Looking:
-        """Return the record for the kernels of looks, with the present weights."""
+        """Return the record that the kernels of looks take, with the present weights."""
         return Looking(
             self._inhibition.kernel_form,
             self._equations,
@@ -300,13 +300,13 @@ class RefinedCodes:
         )
 
     def _end(self, signals: np.ndarray) -> None:
-        """End some signals with a look at their networks now; signals that are done are no longer active."""
+        """End some signals with a look at their networks now; remove signals that are done from `active`."""
         if len(signals):
-            # The networks may be a step or more before their next looks.
+            # Networks that end early are a step or more before their next looks.
             looks, time = self.looks[signals], self.run.time[signals]
             stops = np.where(time + self.run.time_step <= looks["stop"], time, looks["stop"])
             self.looks["stop"][signals] = stops
-            # Look without refinement: no further stage begins.
+            # A look without refinement begins no further stage.
             look_at(self._looking(refine=False), signals)
             looks = self.looks[signals]
             # The time of a stage is counted when the stage ends.
@@ -327,7 +327,7 @@ class RefinedCodes:
 class IdleCodes(list[RefinedCodes]):
     """Idle networks of single signals, each lent to one thread at a time; `LassoModel.cached` keeps them."""
 
-    # Making a network takes longer than solving a small problem.
+    # Networks are reused because making one takes longer than solving a small problem.
 
     def __init__(self, model: LassoModel | None = None) -> None:
         super().__init__()
@@ -342,8 +342,8 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
     idle = problem.cached(IdleCodes)
     options: dict[str, Any] = {"tol": tol, "max_duration": max_duration, "refine": refine}
     refined: RefinedCodes | None = None
-    with suppress(IndexError):  # another thread may take the last
-        refined = idle.pop() if idle else None  # an error that is handled is shown before a Ctrl-C
+    with suppress(IndexError):  # another thread may take the last network
+        refined = idle.pop() if idle else None  # the condition avoids an error in the traceback of Ctrl-C
     if refined is None:
         refined = RefinedCodes(problem, LassoNetwork(problem), **options)
     else:
@@ -352,7 +352,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
     figures = np.empty((3, 1))
     atoms, values = np.empty(problem.n_atoms, dtype=np.int32), np.empty(problem.n_atoms)
     signals, codes = problem.dense_signals(), refined.best_codes
-    size = read_and_certify(*penalised_atoms(problem), signals, codes, atoms, values, figures[:, 0])
+    size = read_and_certify(penalised_atoms(problem), signals, codes, atoms, values, figures[:, 0])
     counts = refined.run.spike_counts[0]
     fired = np.flatnonzero(counts)
     found = code_of_kernel(problem, atoms[:size], values[:size], figures, np.array([counts.sum()]))
@@ -395,7 +395,7 @@ def figures_of(
 
 
 class SpikingCodingResult(SparseCodingResult):
-    """A `SparseCodingResult` of spiking networks, with their activity in its `info`, for every `time`."""
+    """A `SparseCodingResult` of spiking networks in any `time`; `info` has the activity of the networks."""
 
     @cached_property
     def spike_counts(self) -> np.ndarray:
@@ -416,7 +416,7 @@ class SpikingCodingResult(SparseCodingResult):
 def _synaptic_operations(
     problem: LassoProblem, spike_counts: sparse.csr_array, integers: Any = None
 ) -> np.ndarray:
-    """Return how many times a spike reached a target; weights that are rounded to zero deliver none."""
+    """Return how many targets all spikes reached; a weight that is rounded to zero has no target."""
     if problem.has_own_weights:
         operations = np.empty(problem.n_signals, dtype=np.int64)
         for group, shared in in_groups(problem):

@@ -27,9 +27,10 @@ from solvers.problem.messages import IllPosedWarning
 from solvers.problem.penalty import ElasticNet, checked_signs, weights_of_codes
 from solvers.studies.path import default_multiples, path
 
-# Statistics of a training set are the whole minus the fold: of fewer digits below this share of the whole.
+# Sums over a training set are the sums over all data minus those over the fold.  A difference below this
+# share of the whole has lost too many digits.
 LEAST_LEFT = 1e-6
-# Words of sparse coding, and what a regression calls them.
+# Terms of sparse coding, and the terms that replace them in the errors of a regression.
 WORDS = {"an atom": "a variable", "atom": "variable", "atoms": "variables", "a feature": "an observation"}
 WORDS |= {"features": "observations", "signal": "target", "row": "column", "rows": "columns"}
 WORDS |= {"the dictionary": "X", "dictionary": "X"}
@@ -37,7 +38,7 @@ WORDS |= {"the dictionary": "X", "dictionary": "X"}
 
 @contextmanager
 def worded(where: str = "") -> Iterator[None]:
-    """Let errors within speak of regressions, and say where they arose."""
+    """Replace the terms of sparse coding in errors of a `with` block, and append `where` to messages."""
     names = {"penalty": "alpha", "l1": "alpha", "l2": "alpha", "signals": "y", "problem": "X"}
     try:
         with checks.called(**names, n_multiples="alphas", smallest="eps"):
@@ -52,22 +53,22 @@ def worded(where: str = "") -> Iterator[None]:
 class Design(NamedTuple):
     """A regression as sparse coding: variables are atoms, targets are signals."""
 
-    make: Callable[..., LassoProblem]  # of a penalty and signs
-    used: np.ndarray  # the variables that vary, in the order of the atoms
-    means: np.ndarray  # subtracted from all variables
+    make: Callable[..., LassoProblem]  # returns the problem with a penalty and signs
+    used: np.ndarray  # numbers of the variables that are not constant, in the order of the atoms
+    means: np.ndarray  # the means that were subtracted, one for each variable
     target_means: np.ndarray
     weight: float  # the sum of the weights of observations
     has_free: bool = False  # whether the last atom is the intercept
 
     def coefficients(self, codes: Any) -> tuple[Any, np.ndarray]:
-        """Return the coefficients of the variables that vary, and the intercepts."""
+        """Return the coefficients of the variables that are not constant, and the intercepts."""
         variables, rest = codes[:, : len(self.used)], codes[:, len(self.used) :]
         return variables, self.target_means - variables @ self.means[self.used] + rest.sum(axis=1)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Regression(Versioned, RegressorMixin, BaseEstimator):
-    """What regressions share: all parameters except the penalty, the solution, and predictions."""
+    """The base class of regressions: all parameters except the penalty, the solution, and predictions."""
 
     l1_ratio: float = 1.0
     positive: bool | ArrayLike = False
@@ -95,8 +96,7 @@ class Regression(Versioned, RegressorMixin, BaseEstimator):
         method = named_method(self.method)
         if design.has_free and "signed_zero_penalties" not in method.takes:
             raise ValueError(
-                f"X must be dense for {method.name} with an intercept, which is a variable without penalty "
-                "beside sparse ones: pass X.toarray()"
+                f"X must be dense for {method.name} with fit_intercept=True; got a sparse X: pass X.toarray()"
             )
         return design.make(ElasticNet(l1, l2), positive=positive)
 
@@ -126,46 +126,47 @@ class Regression(Versioned, RegressorMixin, BaseEstimator):
 
 @dataclass(eq=False, repr=False)
 class LassoRegressor(Regression):
-    """Fit a linear model by the LASSO; `alpha` is in the unit of scikit-learn's `Lasso`, not of our coder.
+    """A linear model fitted by the LASSO; `alpha` is in the unit of scikit-learn's `Lasso`.
 
-    With n observations, targets y and an intercept c that has no penalty, it minimises::
+    With n observations, targets y and an intercept c that has no penalty, the model minimises::
 
         1 / (2 n) ||y - X a - c||^2 + alpha sum_i f_i (l1_ratio |a_i| + (1 - l1_ratio) / 2 a_i^2)
 
-    which is `LassoProblem` divided by n: its penalty is ``n * alpha``, and so is the `alpha` of
-    `SpikingSparseCoder`.
+    The objective of `LassoProblem` is n times as large: the same penalty is ``n * alpha`` there, and for the
+    `alpha` of `SpikingSparseCoder`.
 
     Parameters
     ----------
     alpha : float, default 1.0
         The penalty.  Zero is least squares, whose solution must be unique.
     l1_ratio : float, default 1.0
-        From 1, the LASSO, to 0, ridge regression; between these the elastic net.
+        The share of the l1 penalty: 1 is the LASSO, 0 is ridge regression, a number between them is an
+        elastic net.
     positive : bool or array_like of bool, shape (n_variables,), default False
-        Whether coefficients must not be negative; for all variables, or for each.
+        Whether coefficients must not be negative: one bool for all variables, or one for each.
     penalty_factors : array_like, shape (n_variables,), optional
-        f, the factor of each variable's penalty, not negative; zero for a variable that is always there.
-        They are used as they are: glmnet divides them by their mean.
+        f, a factor on the penalty of each variable, not negative; zero keeps a variable in the model.  The
+        factors are used unchanged, whereas glmnet divides them by their mean.
     fit_intercept : bool, default True
-        Whether there is an intercept.  Dense variables are centred, and of a sparse X those whose mean
-        exceeds their standard deviation, which have few zeros.  The others stay sparse: the intercept is
-        a variable of ones without penalty.  Both are exact to rounding.
+        Whether the model has an intercept.  All variables of a dense X are centred.  Of a sparse X, those
+        whose mean exceeds their standard deviation are centred, because they have few zeros; for the others
+        the intercept is a variable of ones without penalty.  Both ways are exact to rounding.
     method : str or Method, default "active_set"
-        The name of a method in `solvers.METHODS`, or a method with options of its own.
+        The name of a method in `solvers.METHODS`, or a `Method` with its options.
     tol : float, optional
-        Largest duality gap, as a share of the objective of zero coefficients.  By default the method's own;
-        the active set is exact to rounding.
+        Largest duality gap, as a share of the objective at zero coefficients; by default
+        `Method.usual_tol`.  The active set is exact to rounding with any `tol`.
 
     Attributes
     ----------
     coef_ : ndarray, shape (n_variables,) or (n_targets, n_variables)
-        The coefficients; of a y of one column as of a y of one dimension.
+        The coefficients.  A y with one column counts as a single target.
     intercept_ : float or ndarray, shape (n_targets,)
-        The intercept, zero without one.
+        The intercept; zero if `fit_intercept` is False.
     duality_gap_ : float or ndarray, shape (n_targets,)
-        Upper bound on the objective above minus its minimum, certified by no part of the solver.
+        Upper bound on the objective above minus its minimum, from a certificate that uses no solver.
     n_iter_ : int
-        Steps of the method, of the target with most.
+        Steps of the method, for the target that needed the most.
     n_features_in_ : int
         Number of variables.
 
@@ -195,21 +196,23 @@ class LassoRegressor(Regression):
 
 @dataclass(eq=False, repr=False)
 class LassoRegressorCV(Regression):
-    """`LassoRegressor` with `alpha` by cross-validation, in the unit of scikit-learn's `LassoCV`.
+    """A `LassoRegressor` whose `alpha` is chosen by cross-validation, as scikit-learn's `LassoCV` does.
 
-    The penalty with the least mean squared error of observations that were left out is chosen; the model is
-    then fitted to all observations, and certified.
+    The chosen penalty has the least mean squared error on the observations that the folds leave out.  The
+    model is then fitted to all observations, and certified.
 
     Parameters
     ----------
     alphas : int or array_like, default 100
-        The penalties, or their number: at equal ratios from the smallest at which all coefficients are zero.
+        The penalties, or their number.  By default they have equal ratios, and the largest is the smallest
+        penalty at which all coefficients are zero.
     eps : float, default 1e-3
         The smallest penalty as a share of the largest, if `alphas` is a number.
     cv : int, splitter or iterable, optional
-        The folds, as everywhere in scikit-learn; by default five.
+        The folds, as scikit-learn's estimators take them; by default five.
     one_standard_error : bool, default False
-        Choose the largest penalty whose mean error is within one standard error, over folds, of the least.
+        Choose the largest penalty whose mean error is at most one standard error (over the folds) above the
+        least mean error.
     l1_ratio, positive, penalty_factors, fit_intercept, method, tol
         See `LassoRegressor`.
 
@@ -226,8 +229,8 @@ class LassoRegressorCV(Regression):
 
     Notes
     -----
-    With more than two observations for each variable a fold is solved from its statistics, those of all
-    observations minus those that are left out; errors are computed from data.
+    With more than two observations per variable, a fold is solved from sums over its observations: the sums
+    over all observations minus those over the observations left out.  Errors are computed from the data.
 
     Examples
     --------
@@ -274,7 +277,7 @@ class LassoRegressorCV(Regression):
         alphas: Any = self.alphas
         if np.ndim(alphas):
             return np.unique(checks.positive_array("alphas", alphas))[::-1]
-        problem = LassoProblem([[1.0]], [[0.0]], 1.0)  # if no variable varies: zero at all penalties
+        problem = LassoProblem([[1.0]], [[0.0]], 1.0)  # if all variables are constant, all codes are zero
         if len(design.used):
             problem = self._problem(design, 1.0)
             if not problem.l1_weights.any():
@@ -288,7 +291,7 @@ class LassoRegressorCV(Regression):
         self, X: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[Any]
     ) -> Iterator[np.ndarray]:
         """Yield the mean squared error at each penalty of the observations that each fold leaves out."""
-        # With n > 2 p observations; of a sparse table, where the matrix of products has no more entries.
+        # Statistics pay if X has more than twice the entries of the Gram matrix (if dense, for n > 2 p).
         has_statistics = X.size > 2 * X.shape[1] ** 2
         statistics = Statistics(X, y, weights, self.fit_intercept) if has_statistics else None
         for k, (train, test) in enumerate(folds):
@@ -297,7 +300,7 @@ class LassoRegressorCV(Regression):
             problem = None
             with worded(f"; in fold {k} of cv"):
                 if design is not None:
-                    with suppress(ValueError):  # rounding of nearly dependent variables: the data know more
+                    with suppress(ValueError):  # sums have lost too many digits: the data are used instead
                         problem = self._problem(design, 1.0)
                 if design is None or problem is None:
                     design = design_of(X[train], y[train], kept, self.fit_intercept)
@@ -316,12 +319,12 @@ class LassoRegressorCV(Regression):
 
 
 class Statistics:
-    """Sums over observations of products of variables, the target and one."""
+    """Sums over observations: the products of variables, the target and the constant 1 with each other."""
 
     def __init__(self, X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept: bool) -> None:
         self._with_intercept = with_intercept
         roots = np.ones((len(y), 1)) if weights is None else np.sqrt(weights)[:, np.newaxis]
-        # Sums of squares of centred data lose no digits.
+        # Data are centred first, so that sums of squares lose no digits.
         self._means = np.append(np.zeros(X.shape[1]), y.mean() if with_intercept else 0.0)
         last = np.column_stack([y - self._means[-1], np.ones(len(y))]) * roots
         if sparse.issparse(X):
@@ -370,7 +373,7 @@ def design_of(X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept:
     else:
         atoms = np.array(X.T, order="C")
         if with_intercept:
-            # A constant becomes zero, and no rounding.
+            # A constant variable becomes exactly zero.
             means = np.average(X, axis=0, weights=weights)
             means = np.where(np.ptp(X, axis=0) == 0.0, X[0], means)
             atoms -= means[:, np.newaxis]
@@ -384,14 +387,15 @@ def design_of(X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept:
 
 
 def without_offsets(X: Any, weights: np.ndarray | None) -> tuple[Any, np.ndarray]:
-    """Return a sparse X without the means that exceed the deviation of their column, and these means."""
-    # At most half of such a column are zeros (Cauchy and Schwarz): centred, it has at most twice the entries.
-    # Of the other columns the variable of ones is far from a multiple, so that no digits are lost.
+    """Centre the columns of a sparse X whose mean exceeds their deviation; return X and these means."""
+    # At most half of the entries of such a column are zero (Cauchy-Schwarz inequality), so that a centred
+    # column has at most twice as many entries.  The other columns are far from a multiple of the column of
+    # ones, so that no digits are lost.
     shares = np.ones(X.shape[0]) if weights is None else weights
     shares = shares / shares.sum()
     means, least, most = X.T @ shares, *(in_full(of(axis=0)).ravel() for of in (X.min, X.max))
     means = np.where(2.0 * means**2 > X.multiply(X).T @ shares, means, 0.0)
-    means = np.where(least == most, least, means)  # a constant becomes zero, and no rounding
+    means = np.where(least == most, least, means)  # a constant column becomes exactly zero
     ones = sparse.csr_array(np.ones((X.shape[0], 1)))
     return sparse.csr_array(X) - ones @ sparse.csr_array(means[np.newaxis]), means
 
@@ -399,7 +403,7 @@ def without_offsets(X: Any, weights: np.ndarray | None) -> tuple[Any, np.ndarray
 def checked_data(
     estimator: Regression, X: Any, y: Any, sample_weight: Any, **rules: Any
 ) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """Return variables, targets and weights of observations; checks of scikit-learn."""
+    """Check variables, targets and weights of observations as scikit-learn does, and return them."""
     estimator.fit_intercept = checks.flag("fit_intercept", estimator.fit_intercept)
     X, y = validate_data(estimator, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True, **rules)
     y = y.astype(np.float64, copy=False)
@@ -407,5 +411,5 @@ def checked_data(
         return X, y, None
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64)
     if not weights.any() or weights.min() < 0.0:
-        raise ValueError(f"sample_weight must not be negative, and one positive; got {weights.min()}")
+        raise ValueError(f"sample_weight must be at least 0, and positive somewhere; got {weights.min()}")
     return X, y, weights

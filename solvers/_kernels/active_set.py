@@ -8,18 +8,18 @@ curvatures of the penalty on its diagonal) and b the correlations, the method al
     2.  when y is reached, atoms outside S whose correlations with the residual exceed their
         penalties (the violators) enter S, the worst together; at the optimum there is none.
 
-The objective falls in every round, except in steps of length zero.  Such steps come to an end, too: of the
-atoms that have just entered, the ones that would turn negative leave at once, and at least one remains,
-because y lies downhill and only they can lead there.  So, except for rounding and ties, no support comes
-back, and the method ends at the optimum from any start; from a good start it ends after a few rounds.  A
-start gives signs but no x: until y is reached for the first time, all atoms with y_i <= 0 leave together.
-The caller bounds the number of rounds and certifies the codes.
+The objective falls in every round, except in steps of length zero.  Such steps come to an end, too: atoms
+that have just entered and would turn negative leave at once, and at least one entered atom remains, because y
+lies downhill and only these atoms can lead there.  So, except for rounding and ties, no support returns, and
+the method ends at the optimum from any start; from a good start it ends after a few rounds.  A start gives
+signs but no x: until y is reached for the first time, all atoms with y_i <= 0 leave together.  The caller
+bounds the number of rounds and certifies the codes.
 
-The cost depends on the size of the support: rounds run in a working set W, which holds S and atoms that
-may enter; its part of the Gram matrix is copied to one place.  Full rows of the matrix are read only
-when W is solved, to find violators outside W.  If each signal has its own mask, there is no matrix: products
-of members, and correlations with the residual, are computed from the atoms.  `solvers.gram.working_set`
-calls `solve_within` without the matrix.
+The cost depends on the size of the support: rounds run in a working set W, which holds S and atoms that may
+enter, with a copy of their part of the Gram matrix.  Full rows of the matrix are read only when W is solved,
+to find violators outside W.  If each signal has its own mask, there is no matrix: products of members, and
+correlations with the residual, are computed from the atoms.  `solvers.gram.working_set` calls `solve_within`
+without the matrix.
 """
 
 import math
@@ -47,23 +47,24 @@ from solvers._kernels.products import GramMatrix
 # Violations below this share of the largest correlation count as rounding (1e-16 is one rounding).
 # Violations and correlations are divided by the norms of their atoms, so that scales of atoms do not matter.
 VIOLATION_ROUNDING = 1e-13
-# Violators that enter S together: those above the share ENTERING of the worst violation, at most
-# ENTERING_PER_ACTIVE for each atom in S, or LEAST_ENTERING.  One at a time costs a third more if hundreds
-# enter; if too many enter, most leave again.  These constants and the two below:
-# `python -m tests.benchmarks patches correlated`.
+# Violators enter S together if they exceed the share ENTERING of the worst violation.  Their number is at
+# most ENTERING_PER_ACTIVE times the size of S, or LEAST_ENTERING.  One at a time costs a third more if
+# hundreds enter; if too many enter, most leave again.  `python -m tests.benchmarks patches correlated`
+# measures these constants and the two below.
 ENTERING = 0.5
 ENTERING_PER_ACTIVE = 0.125
 LEAST_ENTERING = 4
-# Violators that join W together: as many as S has atoms, and at least LEAST_JOINING.
+# Number of violators that join W together: the size of S, but at least LEAST_JOINING.
 LEAST_JOINING = 16
-# Atoms that the first working set has room for: 8 kB of the Gram matrix.
+# Number of atoms for which the first working set has room: 8 kB of the Gram matrix.
 LEAST_CAPACITY = 32
 
 
-# Columns of the report, a row for each signal: rounds; whether no violator is left; multiply-adds.
+# The columns of a report, which has a row for each signal: the number of rounds; 1 if no violator is left,
+# else 0; the multiply-adds.
 N_ROUNDS, ENDED, N_MULTIPLY_ADDS = range(3)
 N_REPORTED = 3
-# Figures of the certificate; in the report of `solve_and_certify` they come before the columns above.
+# Number of figures of the certificate, which precede the columns above in the report of `solve_and_certify`.
 N_FIGURES = 3
 
 
@@ -87,7 +88,7 @@ def new_scratch(n_atoms):
 
 @partial(inner, fastmath={"nnan", "nsz"})
 def _write_excesses(residual, l1_weights, inverse_norms, positive, excesses):
-    """Write by how much correlations exceed their l1 weights, times 1 / ||d_i||; return the largest."""
+    """Write the excesses of correlations over l1 weights, times 1 / ||d_i||; return the largest excess."""
     largest = 0.0
     for i in range(excesses.shape[0]):
         excesses[i] = ((residual[i] if positive[i] else abs(residual[i])) - l1_weights[i]) * inverse_norms[i]
@@ -114,7 +115,7 @@ def _list_largest(scratch, n_atoms, least, most):
 
 @inner
 def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, n_atoms, most, scratch):
-    """List up to `most` atoms that violate most: above `tolerance`, and above a share of the largest."""
+    """List up to `most` of the worst violators, above `tolerance` and above a share of the worst."""
     excesses = scratch.excesses[:n_atoms]
     largest = _write_excesses(residual, l1_weights, inverse_norms, positive, excesses)
     if largest <= tolerance:
@@ -131,7 +132,7 @@ def _write_signs(residual, count, scratch):
 
 @inner
 def _residuals_within(work, n_members, size):
-    """Set `residual` of W, 0 in S; write the residual of the equations on S to `solution`."""
+    """Set `residual` of W (0 in S), and write the residual of the equations on S to `solution`."""
     copy(work.residual[:n_members], work.correlation)
     for k in range(size):
         subtract(
@@ -146,7 +147,7 @@ def _residuals_within(work, n_members, size):
 
 @inner
 def _share(value, solution):
-    """Return the part of the way from x to y on which an entry remains positive, at most 1."""
+    """Return the share of the way from x to y on which an entry remains positive, at most 1."""
     if solution > 0.0:
         return 1.0
     return value / (value - solution) if value > 0.0 else 0.0
@@ -154,7 +155,7 @@ def _share(value, solution):
 
 @inner
 def _move(work, size):
-    """Move from x towards y until atoms vanish, and remove these from S; return its size."""
+    """Move from x towards y until atoms vanish, and remove these atoms from S; return the size of S."""
     step = 1.0
     work.n_multiply_adds[0] += size
     for i in range(size):
@@ -173,8 +174,8 @@ def _move(work, size):
 @inner
 def _pivot(work, size, scratch):
     """Let a violator that is a linear combination of S replace the first atom that vanishes."""
-    # The step along the null direction changes only the penalty term, and lowers it.  Return the size of S,
-    # and whether the violator entered.
+    # The step along the null direction lowers the penalty term, and changes nothing else.  Return the size of
+    # S, and whether the violator entered.
     place = scratch.places
     sign = scratch.signs
     enter(work, size, place, sign, 1)
@@ -200,8 +201,8 @@ def _pivot(work, size, scratch):
 
 @inner
 def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch):
-    """Solve the problem of the members of W; return (size of S, rounds left, whether it is solved)."""
-    # The residual of the equations on S is left in `solution`.
+    """Solve the problem of the members of W; return (size of S, rounds left, True if it is solved)."""
+    # The residual of the equations on S stays in `solution`.
     for k in range(max_rounds):
         rounds_left = max_rounds - k - 1
         copy(work.solution[:size], work.image)
@@ -238,7 +239,7 @@ def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch
 
 @inner
 def join_listed(work, n_members, n_joining, atoms, terms, signal, scratch):
-    """Make the listed atoms members of W, if they are not yet; return the size of W."""
+    """Make the listed atoms members of W, unless they are members already; return the size of W."""
     for atom in scratch.places[:n_joining]:
         if not scratch.is_member[atom]:
             join(work, n_members, atoms, terms, signal, atom)
@@ -249,7 +250,7 @@ def join_listed(work, n_members, n_joining, atoms, terms, signal, scratch):
 
 @inner
 def list_joining(atoms, terms, signal, work, size, tolerance, scratch):
-    """List the atoms outside S that violate most; return their number."""
+    """List the worst violators outside S; return their number."""
     residual = scratch.residual
     atoms.write_residuals(signal, work, size, terms.correlations[signal], residual)
     for i in range(size):
@@ -262,8 +263,8 @@ def list_joining(atoms, terms, signal, work, size, tolerance, scratch):
 
 @inner
 def _begin(atoms, terms, signal, start, work, scratch):
-    """Make the atoms that a signal starts from the members of W; return the sizes of W and S."""
-    # Atoms with the largest |current| / ||d_i|| enter first.  Atoms that depend on others stay outside S, and
+    """Make the atoms from which a signal starts the members of W; return the sizes of W and S."""
+    # Atoms with the largest |current| / ||d_i|| enter first.  Linearly dependent atoms stay outside S, and
     # atoms of norm zero are left out.
     places, excesses = scratch.places, scratch.excesses
     excesses[:] = 0.0
@@ -282,9 +283,9 @@ def _begin(atoms, terms, signal, start, work, scratch):
 
 @inner
 def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress):
-    """Solve for signals until W is full; return the capacity that it needs, or 0 after the last signal."""
-    # No references to arrays are counted here: that would take longer than to solve for a tiny signal.
-    # `progress` is where to go on: the signal, sizes of W and S, number of joining atoms, rounds left.
+    """Solve for signals until W is full; return the capacity that W needs, or 0 after the last signal."""
+    # No references to arrays are counted here: counting would take longer than solving for a tiny signal.
+    # `progress` says where to continue: the signal, sizes of W and S, number of joining atoms, rounds left.
     first, n_members, size, n_joining, rounds_left = progress
     residual, is_member = scratch.residual, scratch.is_member
     n_atoms = residual.shape[0]
@@ -336,7 +337,7 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
 def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     """Write the optimal codes of some signals."""
     # atoms : `GramMatrix` or `WeightedAtoms`.
-    # start : `RowEntries`, a row for each signal: the atoms that it starts from and their currents,
+    # start : `RowEntries`, a row for each signal: the atoms from which it starts and their currents,
     #     ||d_i||^2 a_i or a multiple of it.  Their signs are the signs of the code; the largest enter first.
     # codes, report : a row for each of `signals`; zeros at first.
     capacity = LEAST_CAPACITY
@@ -358,8 +359,8 @@ def solve_and_certify(
     array, norms, l1_weights, curvatures, positive, gram, signals, correlations, start_atoms, start_currents,
     max_rounds, report, columns, values,
 ):  # fmt: skip
-    """Write the entries of the optimal code of one signal and its report; return how many entries."""
-    # array, ..., positive : the fields of `PenalisedAtoms`, which takes longer to pass as a tuple.
+    """Write the entries of the optimal code of one signal and its report; return the number of entries."""
+    # array, ..., positive : the fields of `PenalisedAtoms`; a tuple would take longer to pass.
     # signals, correlations : one row each.
     # report : the figures of `measure_code`, then the columns of a report of `solve_active_sets`.
     atoms, n_atoms = PenalisedAtoms(array, norms, l1_weights, curvatures, positive), array.shape[0]

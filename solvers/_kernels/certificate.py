@@ -1,10 +1,10 @@
 """Objective, duality gap and KKT violation of codes in an array of atoms.
 
-This is `solvers.certificate.optimality` in compiled loops, for penalties ``lambda_i |a_i|`` plus a quadratic
-part.  The equations and the bounds on rounding are the same; they are explained there and in
-`solvers.certificate.residuals`.
-The kernels read only the signals, the weights of their features, the atoms and the codes: no Gram matrix, and
-no result of a solver.  Kernels that turn arrays of codes into compressed rows are here, too.
+This module is `solvers.certificate.optimality` in compiled loops.  `solvers.certificate.optimality` and
+`solvers.certificate.residuals` explain the equations and the bounds on rounding, which are the same here.
+The kernels read only the signals, the weights of features, the atoms with their penalties, and the codes:
+neither a Gram matrix nor any other result of a solver.  The module also has the kernels that turn arrays of
+codes into compressed rows.
 """
 
 import math
@@ -37,7 +37,7 @@ from solvers._kernels.precision import (
     operations_of_sum,
 )
 
-# Rows of the figures of merit.
+# The rows of an array of figures of merit.
 OBJECTIVE, DUALITY_GAP, KKT_VIOLATION = range(3)
 
 
@@ -49,7 +49,7 @@ _gamma, _sum_operations = inner(gamma), inner(operations_of_sum)
 class RowEntries(NamedTuple):
     """The nonzero entries of a matrix; row k has the entries pointers[k] up to pointers[k + 1]."""
 
-    pointers: np.ndarray  # int32, as `columns`
+    pointers: np.ndarray  # of type int32, like `columns`
     columns: np.ndarray  # in increasing order within a row
     values: np.ndarray
 
@@ -93,16 +93,16 @@ class PenalisedAtoms(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Work arrays: three with an entry for each feature, five with an entry for each atom."""
+    """Work arrays: the first three have an entry for each feature, the others an entry for each atom."""
 
     residual: np.ndarray
-    exact: np.ndarray  # later the residual times the weights
+    exact: np.ndarray  # used again for the residual times the weights
     rest: np.ndarray
     correlations: np.ndarray
     reach: np.ndarray
-    # For the entries of a code.
+    # These two have values for the entries of a code.
     entry_correlations: np.ndarray
-    exponents: np.ndarray  # e: the largest number of the atom lies in [2^(e-1), 2^e)
+    exponents: np.ndarray  # exponents e: the largest number of an atom lies in [2^(e-1), 2^e)
     norms: np.ndarray  # of atoms as the present signal sees them
 
 
@@ -116,9 +116,9 @@ def new_work(n_features, n_atoms):
 
 @partial(inner, fastmath={"contract"})
 def _add_split(exact, rest, row, magic, high, low):
-    """Add (high + low) row to two sums, one exact and one of the remainders."""
+    """Add (high + low) row to two sums: an exact sum, and a sum of remainders."""
     for j in range(row.shape[0]):
-        # Rounds to a multiple of a power of two, the last digit of `magic`.
+        # This rounds row[j] to a multiple of a power of two, the last digit of `magic`.
         kept = (row[j] + magic) - magic
         exact[j] += high * kept
         rest[j] += high * (row[j] - kept) + low * row[j]
@@ -142,7 +142,7 @@ def _largest_known_number(row, weights):
 
 @inner
 def _write_seen_norms(array, weights, norms):
-    """Write the norms of atoms as a signal sees them, as `seen_norms` does."""
+    """Write the norms of atoms as a signal sees them; `solvers.problem.parts.seen_norms` defines them."""
     write_weighted_squares(array, weights, norms)
     for i in range(norms.shape[0]):
         if norms[i] < SMALLEST_SQUARED_NORM and _largest_known_number(array[i], weights) > 0.0:
@@ -167,7 +167,7 @@ def _write_residual(array, features, weights, columns, values, work):
     carry = math.frexp(float(n_terms))[1]
     largest_rest = 0.0
     for k in range(n_terms):
-        exponent = int(work.exponents[k])  # an int of Python if the function is not compiled
+        exponent = int(work.exponents[k])  # converted to an int of Python if the function is not compiled
         unit = largest + carry + 1 - EXACT_BITS - exponent + KEPT_BITS
         high = math.ldexp(np.rint(math.ldexp(values[k], -unit)), unit)
         low = values[k] - high
@@ -206,7 +206,7 @@ def _objective(squared, l1_weights, curvatures, columns, values):
 @partial(inner, fastmath={"nnan", "nsz", "contract"})
 def _write_reach(atoms, norms, correlations, error, reach):
     """Write `reach`: the largest that each correlation may be, its error included."""
-    # Return the largest reach / l1 weight of atoms without curvature, the largest excess over an l1 weight,
+    # Return the largest reach / l1 weight of atoms without a curvature, the largest excess over an l1 weight,
     # and the number of atoms with a curvature.
     l1_weights, curvatures, positive = atoms.l1_weights, atoms.curvatures, atoms.positive
     ratio = violation = 0.0
@@ -244,7 +244,7 @@ def _add_reach_of_code(atoms, weights, columns, values, work, error, ratio, viol
 
 @inner
 def _slack_at(code, point, weight, curvature, positive):
-    """Return ``h(a) + h*(x) - a x``, rounded up."""
+    """Return ``h(a) + h*(x) - a x`` for one entry of a code, rounded up."""
     along = -point if code < 0.0 else point
     if curvature == 0.0:
         return abs(code) * max(weight - along, 0.0)
@@ -291,7 +291,7 @@ def _conjugates(multiple, reach, l1_weights, curvatures, columns):
 
 @inner
 def _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures):
-    """Return the best multiple if atoms have curvatures, by Newton's method from above."""
+    """Return the best multiple for atoms with curvatures; Newton's method approaches it from above."""
     n_beyond = -1
     while True:
         count = 0
@@ -314,8 +314,8 @@ def _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures):
 @inner
 def measure_code(atoms, features, weights, columns, values, work, figures):
     """Write objective, duality gap and KKT violation of the code of one signal to `figures`."""
-    # weights : w, or `NO_WEIGHTS`; a mask is ones and zeros.
-    # columns, values : the entries of the code, sorted by atom, each once.
+    # weights : the weights w of features, or `NO_WEIGHTS`; a mask has ones and zeros.
+    # columns, values : the unique entries of the code, sorted by atom.
     # work : `work.norms` are the norms of the atoms as the signal sees them.
     array, l1_weights, curvatures = atoms.array, atoms.l1_weights, atoms.curvatures
     (n_atoms, n_features), n_entries = array.shape, columns.shape[0]
@@ -330,21 +330,21 @@ def measure_code(atoms, features, weights, columns, values, work, figures):
     along = long_dot(features, weighted)
     norm = math.sqrt(squared)
     objective = _objective(squared, l1_weights, curvatures, columns, values)
-    # If the objective overflows, all figures stay infinite: further sums might be NaN.
+    # If the objective overflows, all figures stay infinite, because further sums might be NaN.
     figures[:] = math.inf
     if not objective < math.inf:
         return
     figures[OBJECTIVE] = objective
     if norm >= LARGEST * 2.0**-512 and norm * _largest_number(work.norms) >= LARGEST:
         return
-    # With weights, the product is one more operation.
+    # A product with a weight is one more operation.
     n_operations = _sum_operations(n_features)
     error = _gamma(n_operations + (3 if has_weights else 2)) * norm
     error += SLACK * math.sqrt(n_features * largest_weight) * rest_error
     error += n_features * QUANTUM / SMALLEST_NORM
 
     correlate(array, weighted, correlations)
-    # The entries of the code come after all others.
+    # Atoms of the code are left out here; `_add_reach_of_code` adds them.
     for k in range(n_entries):
         of_entries[k], correlations[columns[k]] = correlations[columns[k]], 0.0
     ratio, violation, n_curved = _write_reach(atoms, work.norms, correlations, error, reach)
@@ -373,8 +373,8 @@ def measure_code(atoms, features, weights, columns, values, work, figures):
 @uncounted
 def measure_codes(atoms, signals, weights, codes, work, figures):
     """Write objective, duality gap and KKT violation of each code to a column of `figures`."""
-    # weights : of features; a row for each signal, one for all, or none.
-    # codes : `RowEntries`, sorted by atom, each once.
+    # weights : the weights of features: a row for each signal, one row for all, or no row.
+    # codes : `RowEntries` with unique entries, sorted by atom.
     copy(work.norms[: atoms.norms.shape[0]], atoms.norms)
     for k in range(signals.shape[0]):
         entries = slice(codes.pointers[k], codes.pointers[k + 1])
@@ -397,10 +397,4 @@ def read_and_measure(atoms, signals, codes, columns, values, figures):
     return size
 
 
-@compiled
-def read_and_certify(
-    array, norms, l1_weights, curvatures, positive, signals, codes, columns, values, figures
-):
-    """Call `read_and_measure` from Python: arrays take less time to pass than a `PenalisedAtoms`."""
-    atoms = PenalisedAtoms(array, norms, l1_weights, curvatures, positive)
-    return read_and_measure(atoms, signals, codes, columns, values, figures)
+read_and_certify = compiled(read_and_measure)

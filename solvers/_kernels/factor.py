@@ -1,9 +1,9 @@
 """The active set S inside a working set W of atoms, and the Cholesky factor of its Gram matrix.
 
-A place is the number of a member of W.  S is a list of places.  Its order is that of the factor U,
+A place is the number of a member of W.  S is a list of places, in the order of the rows of the factor U with
 G_SS = U^T U, where G is the Gram matrix with the curvatures of the penalty on its diagonal.  U is stored by
 rows, together with z = U^-T r, so that U y = z solves the equations on S.  An atom that enters S appends a
-column to U; an atom that leaves S deletes its column by plane rotations of rows.
+column to U.  For an atom that leaves S, plane rotations of rows delete the column.
 
 For supports that do not change, as in derivatives, `solve_on_supports` computes each factor once.
 """
@@ -17,19 +17,19 @@ import numpy as np
 from snn._kernels.compiling import callable_in_kernels, compiled, inlined, inner
 from solvers._kernels.dots import copy, dot, subtract
 
-# If less than this share of an atom's squared norm remains after projection on the atoms in S, the atom
-# counts as a linear combination of them.  The root of the share, 1e-5, is the least pivot of the factor: the
-# relative error of a solution is then about 1e-16 / 1e-10, and one refinement removes it.
+# An atom counts as a linear combination of the atoms in S if projection on these leaves less than this share
+# of its squared norm.  The root of the share, 1e-5, is the least pivot of the factor: the relative error of a
+# solution is then about 1e-16 / 1e-10, and one refinement removes this error.
 INDEPENDENT = 1e-10
-# The same share for `solve_on_supports`, whose supports do not change.
+# The share INDEPENDENT for `solve_on_supports`, whose supports do not change.
 LEAST_PIVOT = 1e-13
-# Columns of U (atoms) that are computed together, so that their sums do not wait for each other:
+# Number of columns of U that are computed together, so that their sums do not wait for each other:
 # `python -m tests.benchmarks patches`.
 FACTOR_BLOCK = 8
 
 
 class Terms(NamedTuple):
-    """Parts of the equations of all signals, besides the Gram matrix."""
+    """The parts of the equations of all signals, except the Gram matrix."""
 
     correlations: np.ndarray  # shape (n_signals, n_atoms)
     l1_weights: np.ndarray  # shape (n_atoms,)
@@ -41,7 +41,7 @@ class Terms(NamedTuple):
 class WorkingSet(NamedTuple):
     """Arrays with room for `capacity` members of W."""
 
-    # One entry, or row, for each member of W.
+    # These arrays have one entry, or row, for each member of W.
     atoms: np.ndarray
     correlation: np.ndarray
     l1_weight: np.ndarray
@@ -49,15 +49,15 @@ class WorkingSet(NamedTuple):
     positive: np.ndarray
     gram: np.ndarray
     residual: np.ndarray
-    # One entry, or row, for each member of S.
-    factor: np.ndarray  # U
+    # These arrays have one entry, or row, for each member of S.
+    factor: np.ndarray  # the factor U
     columns: np.ndarray  # columns of U that are being computed
     active: np.ndarray  # places in W
     sign: np.ndarray
-    image: np.ndarray  # z
-    value: np.ndarray  # x
-    solution: np.ndarray  # y
-    # One entry: the multiply-adds so far.
+    image: np.ndarray  # z = U^-T r
+    value: np.ndarray  # the present values x
+    solution: np.ndarray  # the solution y of the equations
+    # This array has one entry, the multiply-adds so far.
     n_multiply_adds: np.ndarray
 
 
@@ -128,7 +128,7 @@ def solve(factor, vector, size):
 
 @inner
 def refine(work, size):
-    """Do one step of iterative refinement: many changes of the factor have added rounding errors."""
+    """Do one step of iterative refinement, which removes the rounding of many changes of the factor."""
     work.n_multiply_adds[0] += 2 * triangle_work(size)
     solve_transposed(work.factor, work.solution, size)
     solve(work.factor, work.solution, size)
@@ -141,7 +141,7 @@ def refine(work, size):
 @inner
 def enter(work, size, places, signs, n_entering):
     """Append members of W to S and to the factor, except those that depend linearly on S."""
-    # Return the size of S.  The column of the first is left in columns[0], whether it entered or not.
+    # Return the size of S.  The column of the first atom stays in columns[0], also if the atom did not enter.
     for start in range(0, n_entering, FACTOR_BLOCK):
         n_block = min(FACTOR_BLOCK, n_entering - start)
         before = size
@@ -160,7 +160,7 @@ def enter(work, size, places, signs, n_entering):
             place = places[start + a]
             gram_row = work.gram[place]
             column = work.columns[a]
-            # The columns that entered in this block are the first of `columns`.
+            # The first rows of `columns` are the columns that entered in this block.
             for k in range(taken):
                 i = before + k
                 entry = gram_row[work.active[i]] * work.sign[i] * signs[start + a]
@@ -190,7 +190,7 @@ def enter(work, size, places, signs, n_entering):
 
 @partial(inner, fastmath={"contract"})
 def _rotate(target, source, other, cosine, sine):
-    """Rotate two rows in their plane; write the first to `target`, the second in place."""
+    """Rotate two rows in their plane; write the first row to `target`, and the second in place."""
     for j in range(target.shape[0]):
         left = source[j]
         right = other[j]
@@ -207,7 +207,7 @@ def leave(work, size, leaving):
     for j in range(leaving + 1, size):
         other[j] = work.factor[leaving, j]
     image = work.image[leaving]
-    # Four products for each pair of entries, four for the image, and two for the radius.
+    # A rotation takes four products for each pair of entries, four for the image, and two for the radius.
     n_rotated = size - 1 - leaving
     work.n_multiply_adds[0] += 2 * n_rotated * (n_rotated + 1) + 2 * n_rotated
     for i in range(leaving + 1, size):
@@ -247,7 +247,7 @@ def _factorise(gram, curvatures, atoms, factor):
 
 @compiled
 def solve_on_supports(gram, curvatures, pointers, atoms, signals, right, solution):
-    """Write ``G_SS^-1 right`` on the supports of some signals; NaN if the atoms of one are dependent."""
+    """Write ``G_SS^-1 right`` on the supports of some signals; NaN for a support of dependent atoms."""
     # pointers, atoms : the supports, as compressed rows.
     # signals : the numbers of the signals to solve for.
     # right, solution : a number for each entry of the supports.

@@ -1,4 +1,4 @@
-"""Lists, for each of many signals, the atoms that correlate most with it, while products are computed."""
+"""Kernels that list, for each of many signals, the atoms that correlate most with the signal."""
 
 from functools import partial
 
@@ -6,13 +6,13 @@ import numpy as np
 
 from snn._kernels.compiling import inner, uncounted
 
-# Products compared at once with the smallest value of a list.
+# Number of products whose maximum is compared with the smallest value of a list.
 PRODUCTS_TOGETHER = 16
 
 
 @partial(inner, fastmath={"nnan", "nsz"})
 def _largest_of(row, factors, begin, end):
-    """Return the largest product times its factor."""
+    """Return the largest product times its factor, from `begin` up to `end`."""
     largest = np.float32(-np.inf)
     for k in range(end - begin):
         i = np.uint64(begin + k)
@@ -22,7 +22,7 @@ def _largest_of(row, factors, begin, end):
 
 @inner
 def _select(values, atoms, count, n_kept):
-    """Move the `n_kept` largest of the first `count` values to the front, the smallest of them to place 0."""
+    """Move the `n_kept` largest of the first `count` values to the front, and their smallest to place 0."""
     low = 0
     high = count - 1
     last = n_kept - 1

@@ -1,4 +1,4 @@
-"""The active-set method for one signal at falling penalties, with one factor for all of them."""
+"""The active-set method for one signal at falling penalties, with one factor for all penalties."""
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from solvers._kernels.products import GramMatrix
 
 @inner
 def _change_penalty(work, n_members, size, terms, curvatures, scratch):
-    """Give W the penalty of `terms`; return the size of S, and whether curvatures changed."""
+    """Set the penalty of W to that of `terms`; return the size of S, and whether curvatures changed."""
     # curvatures : the curvatures of the previous penalty.
     is_curved = False
     for i in range(n_members):
@@ -49,8 +49,8 @@ def _change_penalty(work, n_members, size, terms, curvatures, scratch):
 
 @compiled
 def solve_path(gram, terms, l1_weights, curvatures, max_rounds, codes, report):
-    """Write the optimal codes of one signal at each penalty, from the previous support and its factor."""
-    # terms : the terms of the signal; its penalty (l1_weights, curvatures) is not read.
+    """Write the optimal codes of one signal at each penalty; each starts from the previous support."""
+    # terms : the terms of the signal, of which the penalty (l1_weights, curvatures) is not read.
     # l1_weights, curvatures, codes, report : a row for each penalty; `codes` and `report` are zeros at first.
     atoms, correlations = GramMatrix(gram), terms.correlations[0]
     work, scratch = new_working_set(LEAST_CAPACITY), new_scratch(correlations.shape[0])

@@ -1,6 +1,6 @@
-"""Constants of floating point and bounds on rounding, for compiled certificates and those in NumPy.
+"""Constants of floating point and bounds on rounding, for certificates in kernels and in NumPy.
 
-In the standard model of floating point, the relative error of an operation is at most u = 2^-53; a product
+In the standard model of floating point, the relative error of an operation is at most u = 2^-53.  A product
 that underflows has an absolute error of at most the smallest positive number.  The error of a sum of k
 products is then at most ``gamma(k) sum |x_i y_i|``, for any order of the additions, with or without fused
 operations.
@@ -16,36 +16,36 @@ import numpy as np
 
 # u: the largest relative error of one operation.
 UNIT_ROUNDOFF = 2.0**-53
-# The smallest positive number; the error of a product that underflows is smaller.
+# The smallest positive number.  The error of a product that underflows is smaller.
 QUANTUM = 2.0**-1074
 # The smallest norm of an atom or a signal that is accepted, and its square.  Relative to smaller norms,
 # duality gaps would be denormal numbers.
 SMALLEST_SQUARED_NORM = 2.0**-970
 SMALLEST_NORM = 2.0**-485
-# If the product of two norms is larger, an inner product may overflow.  Norms of atoms are below 2^512.
+# Largest product of two norms for which an inner product cannot overflow.  Norms of atoms are below 2^512.
 LARGEST = 2.0**1000
-# Replaces zero in denominators.
+# The number that replaces zero in denominators.
 SMALLEST = 2.0**-1022
-# Operations counted in addition to those of a sum: products with a multiple, differences, norms.
+# Number of operations counted in addition to those of a sum: products with a multiple, differences, norms.
 SPARE_OPERATIONS = 8
-# Factor on bounds, for their own rounding.
+# Factor on bounds that accounts for the rounding of the bounds themselves.
 SLACK = 1.01
-# Products in one partial sum.  A long sum adds up partial sums, so that its error bound grows slowly.
+# Number of products in a partial sum.  A long sum adds up partial sums, so that its error bound grows slowly.
 LONGEST_SUM = 1024
-# Bits of the high part of an atom's numbers, relative to the largest of them; bits of an exact sum.
+# Number of bits in the high part of an atom's numbers, relative to the largest of them, and in an exact sum.
 KEPT_BITS = 20
 EXACT_BITS = 53
-# Factor on the largest multiple of a residual that is a dual point, so that it is one in spite of rounding.
+# Factor on the multiple of a residual, so that the result is a dual point in spite of rounding.
 WITHIN = 1.0 - 8.0 * UNIT_ROUNDOFF
 
 
 def gamma(n_operations: Any) -> Any:
-    """Return a bound on the relative error of `n_operations` and SPARE_OPERATIONS more."""
+    """Return a bound on the relative error of `n_operations` + SPARE_OPERATIONS operations."""
     return (SLACK * UNIT_ROUNDOFF) * (n_operations + SPARE_OPERATIONS)
 
 
 def operations_of_sum(n_products: int) -> int:
-    """Return the most operations that one product goes through in a sum of `n_products` by partial sums."""
+    """Return the most operations that affect one product in a sum of `n_products` by partial sums."""
     return min(n_products, LONGEST_SUM) + (n_products - 1) // LONGEST_SUM
 
 

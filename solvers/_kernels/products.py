@@ -1,4 +1,4 @@
-"""Inner products of atoms: from a Gram matrix, or from the atoms if each signal has weights of features."""
+"""Inner products of atoms, from a Gram matrix, or from the atoms if signals have different weights."""
 
 import math
 from functools import partial
@@ -27,7 +27,7 @@ def _subtract_rows(rows, work, size, target):
         factors[k] = work.sign[k] * work.value[k]
     work.n_multiply_adds[0] += size * target.shape[0]
     whole = size - size % 4
-    # Four rows at a time: `target` is read and written a quarter as often.
+    # Four rows are subtracted at a time, so that `target` is read and written a quarter as often.
     for k in range(0, whole, 4):
         _subtract_four(
             target,
@@ -66,12 +66,12 @@ class GramMatrix(NamedTuple):
 
 @record
 class WeightedAtoms(NamedTuple):
-    """Atoms for signals that each weight the features differently: no product serves two signals."""
+    """Atoms for signals with different weights of features, so that no product serves two signals."""
 
     array: np.ndarray  # shape (n_atoms, n_features)
     signals: np.ndarray  # shape (n_signals, n_features)
     weights: np.ndarray  # shape (n_signals, n_features)
-    row: np.ndarray  # work array, one entry a feature
+    row: np.ndarray  # work array with an entry for each feature
 
     def write_products(self, signal, atom, work, n_members):
         array, row, products = self.array, self.row, work.gram[n_members]

@@ -1,6 +1,6 @@
-"""The stages of a spiking solver: it reads codes from spikes, and starts each stage from a code so far.
+"""The stages of a spiking solver, which reads codes from spikes, and starts each stage from such a code.
 
-The simulator stops the network of a signal at its next look, and calls `Looking.go_on`.  The whole loop is::
+The simulator stops the network of a signal at its next look and calls `Looking.go_on`.  The whole loop is::
 
     begin at the best code                                   _begin_at_best, _begin_stage
     repeat, at each look:                                    look_at_one
@@ -11,9 +11,9 @@ The simulator stops the network of a signal at its next look, and calls `Looking
                         extrapolate, set offset and drive    _next_stage: _move_on, _begin_stage
         or look again,  at twice the time
 
-A code is the offset of its stage plus the rates of the spikes since, through a smooth window.  Gaps are
-computed from correlations, ``b - (G + M) a`` with M the curvatures of the penalty, so a gap is accurate to
-the rounding of the energy.  The method that returns a code certifies it from the signal itself.
+A code is the offset of its stage plus the rates of spikes in this stage, read through a smooth window.  Gaps
+are computed from correlations with the residual, ``b - (G + M) a`` with M the curvatures of the penalty, so
+that a gap is accurate to the rounding of the energy.  The method certifies the final code from the signal.
 """
 
 import math
@@ -30,76 +30,78 @@ from solvers._kernels.dots import copy, minimised
 FIRST_LOOK = 12.0
 # Time of a look, divided by the time of the previous look at the same stage.
 LOOK_GROWTH = 2.0
-# Initial rate of the busiest neuron in stages that start from zero, without input from other neurons.
+# Initial rate of the busiest neuron, without input from other neurons, in stages that start from zero.
 RATE_PER_DRIVE = 0.5
-# Potentials at the start of a stage, in thresholds: 0.5 is the mean of random ones.  Neurons that will fire
-# soon then fire before a short run ends.
+# Potentials at the start of a stage, in thresholds.  0.5 is the mean of random potentials.  With this head
+# start, neurons that would fire soon do fire before a short run ends.
 HEAD_START = 0.5
-# From the second stage on, neurons with a negative drive start lower by LAG times that drive, so that the
-# simulator need not look at them.
+# From the second stage on, a neuron with a negative drive starts lower by LAG times that drive, so that the
+# simulator rarely examines it.
 LAG = 4.0
-# No momentum is used after a stage that has reduced the gap to at most this share of its value.
+# A stage uses no momentum if the previous stage reduced the gap to this share or less.
 FAST = 0.5
 # The longest duration of the first stage and of later stages, in synaptic time constants.
 FIRST_LIMIT, LIMIT = 48.0, 24.0
-# After PATIENCE stages without a better code, stages may be LONGER times as long, up to LAST_LIMIT.
+# After PATIENCE stages without a better code, stages may be LONGER times as long, up to LAST_LIMIT synaptic
+# time constants.
 PATIENCE, LONGER, LAST_LIMIT = 12, 2.0, 4096.0
-# Offsets are closer to zero than the code, by this multiple of its Jacobi step plus the expected moves of
-# atoms, which are not known in the first stage.
+# The offset of an atom is closer to zero than its code: by this multiple of the largest entry of the Jacobi
+# step (FIRST_MARGIN in the first stage), plus the expected move of the atom, unknown in the first stage.
 FIRST_MARGIN, MARGIN = 2.0, 1.0
-# A code whose gap is this multiple of the best gap is astray: the next stage starts from the best code,
-# without momentum, and if that does not help, from rest.
+# A code is astray if its gap exceeds this multiple of the best gap.  The next stage then starts from the best
+# code without momentum; if that code is astray, too, the stage after it starts from rest.
 ASTRAY = 8.0
 # After LOST stages without a better code, the multiple is ASTRAY_IF_LOST.
 LOST, ASTRAY_IF_LOST = 8, 4.0
-# The negative neuron of an atom whose code must not be negative has an l1 weight larger by this multiple of
-# ||d_i|| ||s||, which no correlation exceeds: it is silent at the optimum, and its spikes are not read.
+# If the code of an atom must not be negative, the l1 weight of its negative neuron is larger by this multiple
+# of ||d_i|| ||s||.  No correlation exceeds that: the neuron is silent at the optimum, and its spikes are not
+# read.
 BARRED = 2.0
-# For stages from rest: factor on MARGIN for each stage in a row without a better code.
+# Factor on MARGIN, for each consecutive stage without a better code, in stages that start from rest.
 WIDER = 3.0
 
-# Multiply-adds of a gap for each atom, once its currents are known: one for its correlation with the
-# residual, four for terms of sums.
+# Multiply-adds of a gap for each atom, once the currents are known: one for the correlation of the atom with
+# the residual, four for terms of sums.
 PRODUCTS_OF_GAP = 5
 # Multiply-adds of the rate of a neuron, read through the window.
 PRODUCTS_OF_RATE = 3
 
-# Outcome of a look; new signals have not been looked at.
+# Outcomes of a look; NEW stands for a signal without a look.
 NEW, GOES_ON, STAGE_ENDED, DONE = 0, 1, 2, 3
 
 # The state of each signal.
 LOOK = np.dtype(
     [
-        ("stop", np.float64),  # when the network is looked at next, since the stage began
-        ("limit", np.float64),  # when the stage ends at the latest
+        ("stop", np.float64),  # time of the next look, since the beginning of the stage
+        ("limit", np.float64),  # latest end of the stage, since its beginning
         ("scale", np.float64),  # the value of a code for one unit of spike rate
         ("target", np.float64),  # the gap to reach
         ("gap", np.float64),  # gap of the best code so far
-        ("gap_before", np.float64),  # the same when the stage began
-        ("step", np.float64),  # largest entry of the Jacobi step at the stage's start; 0: none yet
+        ("gap_before", np.float64),  # gap of the best code when the stage began
+        ("step", np.float64),  # largest entry of the Jacobi step at the stage's start; 0 before it is known
         ("momentum", np.float64),  # t_k of the accelerated gradient method
         ("duration", np.float64),  # simulated time of the stages that ended
         ("n_stages", np.int64),
-        ("n_failed", np.int64),  # stages in a row without a better code
-        ("n_multiply_adds", np.int64),  # of looks, and of the beginnings of stages
-        ("n_astray", np.int64),  # stages in a row whose codes were astray
+        ("n_failed", np.int64),  # number of consecutive stages without a better code
+        ("n_multiply_adds", np.int64),  # multiply-adds of looks and of the beginnings of stages
+        ("n_astray", np.int64),  # number of consecutive stages whose codes were astray
         ("status", np.int64),
     ],
     align=True,
 )
 
 # (rate, enough) of `Looking`: the rate of the busiest neuron in stages that start from a code, and the share
-# of its value to which the gap has to fall before a stage ends.  FEW_SPIKES is for exact time, in which
-# spikes are the cost, and for integers.
+# to which the gap has to fall before a stage ends.  FEW_SPIKES is for integers, and for exact time, in which
+# spikes are the cost.
 FEW_SPIKES = 0.3, 0.2
-# For clocks of real numbers, in which steps are the cost: an eighth fewer steps on patches, a quarter fewer
-# with similar atoms.
+# FEW_STEPS is for clocks of real numbers, on which steps are the cost.  It saves an eighth of the steps on
+# patches, and a quarter with similar atoms.
 FEW_STEPS = 0.4, 0.15
 
-# Codes of a stage: the part of the origin that its network does not code; the best code so far; the start of
-# the stage; the end of the previous stage; how far that stage moved the atoms that it started with.
+# The five codes of a stage: the part of the origin that the network does not code; the best code so far; the
+# origin of the stage; the end of the previous stage; and how far the previous stage moved its origin.
 OFFSET, BEST, ORIGIN, BEFORE, MOVED = range(5)
-# Rows of memory.
+# The rows of `Looking.memory`.
 CODE, CURRENTS, STEPPED, STEPPED_CURRENTS = range(4)
 
 
@@ -117,9 +119,9 @@ class Equations(NamedTuple):
 
 @record
 class Looking(NamedTuple):
-    """Signals, their codes, and the state of their looks: also the stops of a run (`snn._kernels.stops`)."""
+    """Signals, their codes and their looks, which are the stops of a run (`snn._kernels.stops`)."""
 
-    form: Form  # the weights of the positive neurons only, one for each atom
+    form: Form  # the weights of the positive neurons, one neuron for each atom
     equations: Equations
     rate: float  # `rate` and `enough`: see `FEW_SPIKES`
     enough: float
@@ -128,7 +130,7 @@ class Looking(NamedTuple):
     one_look: bool  # whether copies stop after a look
     looks: np.ndarray  # `LOOK` of each signal
     stage_codes: np.ndarray  # shape (5, n_signals, n_atoms): OFFSET, BEST, ORIGIN, BEFORE, MOVED
-    # Drives and states at the start of a stage, a row for each signal; written when a stage begins.
+    # Drives and states of neurons at the start of a stage, a row for each signal.
     soma_bias: np.ndarray
     potential: np.ndarray
     current: np.ndarray
@@ -145,7 +147,7 @@ class Looking(NamedTuple):
         look = self.looks[k]
         n_before = look.n_multiply_adds
         if look.status == NEW:
-            # The initial code of the signal may be good enough.
+            # The initial code of a signal may already reach the target.
             look.gap = math.inf
             _measure(self, k, self.stage_codes[BEST, k], self.memory[CURRENTS])
             look.status = STAGE_ENDED if look.gap > look.target and _begin_at_best(self, k) else DONE
@@ -162,7 +164,7 @@ class Looking(NamedTuple):
 @inner
 def _caused_currents(form, code, currents):
     """Write W^T a, the currents of constant rates a."""
-    # Return whether all the rows of weights are stored, and the multiply-adds.
+    # Return whether all rows of weights that are needed are stored, and the multiply-adds.
     n_multiply_adds = 0
     for i in range(currents.shape[0]):
         currents[i] = 0.0
@@ -205,7 +207,7 @@ def _stepped(equations, k, i, currents):
 @inner
 def _estimated_gap(equations, k, code, currents):
     """Return an estimate of the gap if l1 weights are zero: `_gap` is then at the dual point zero."""
-    # The estimate is for orthogonal atoms; certificates decide.
+    # The estimate assumes orthogonal atoms.  Only certificates decide whether a code is good enough.
     gap = 0.0
     for i in range(code.shape[0]):
         change = code[i] - _stepped(equations, k, i, currents)
@@ -216,7 +218,7 @@ def _estimated_gap(equations, k, code, currents):
 @inner
 def _measure(looking, k, code, currents):
     """Write the currents of a code, and keep the code if it is the best so far."""
-    # Return its gap or an estimate of it; infinity if rows of weights are missing.
+    # Return the gap of the code, or an estimate of the gap; infinity if rows of weights are missing.
     look, best = looking.looks[k], looking.stage_codes[BEST, k]
     is_known, n_multiply_adds = _caused_currents(looking.form, code, currents)
     look.n_multiply_adds += n_multiply_adds
@@ -241,7 +243,7 @@ def _read_rates(moments, time, scale, equations, offset, code):
     second = 30.0 * scale / (square * time)
     third, fourth = -2.0 * second / time, second / square
     for i in range(code.shape[0]):
-        # A spike at the very end of the window leaves only rounding, which must not be negative.
+        # A spike at the very end of the window contributes only rounding, which must not be negative.
         m = moments[neurons[0, i]]
         rate = max(second * m[0] + third * m[1] + fourth * m[2], 0.0)
         if not positive[i]:
@@ -253,8 +255,8 @@ def _read_rates(moments, time, scale, equations, offset, code):
 @inner
 def _start_network(looking, k, code, code_currents, rate):
     """Write drive and state of the network of a stage; return the scale, 0 if no neuron is driven."""
-    # The network codes the part of the signal that the offset leaves, and starts as if it already coded it
-    # by ``code - offset``.  At this scale the busiest neuron starts with `rate`.
+    # The network codes the part of the signal that the offset leaves.  It starts in the state in which rates
+    # code this part as ``code - offset``.  At the returned scale, the busiest neuron starts with `rate`.
     equations, look = looking.equations, looking.looks[k]
     diagonal, l1_weights, neurons = equations.diagonal, equations.l1_weights, equations.neurons
     offset, offset_currents = looking.stage_codes[OFFSET, k], looking.memory[STEPPED_CURRENTS]
@@ -287,8 +289,8 @@ def _start_network(looking, k, code, code_currents, rate):
 @inner
 def _move_on(codes, k, end, look, is_accelerated):
     """Set the start of the next stage: the end of this one, extrapolated by momentum."""
-    # The momentum is that of the accelerated gradient method.  It restarts when the code turns back.  By
-    # momentum no atom changes its sign or enters the code.
+    # The momentum is that of the accelerated gradient method, and restarts when the code turns back.  It
+    # changes no sign of an atom, and brings no atom into the code.
     origin, before, moved = codes[ORIGIN, k], codes[BEFORE, k], codes[MOVED, k]
     along = 0.0
     for i in range(end.shape[0]):
@@ -324,10 +326,10 @@ def _begin_stage(looking, k):
     look.gap_before = look.gap
     look.stop = min(FIRST_LOOK, looking.max_duration - look.duration)
     look.n_stages += 1
-    # After a code astray, the first stage starts from the best code; the second one from rest; and so on.
+    # After codes astray, stages start alternately from the best code and from rest.
     is_carried = look.n_astray == 0 or look.n_astray % 2 == 1
     margin = (FIRST_MARGIN if look.n_stages == 1 else MARGIN) * step
-    # Another stage from rest would be the same, if its margin did not grow.
+    # The margin of stages from rest grows: otherwise each of them would be the same as the one before.
     if not is_carried:
         margin *= WIDER**look.n_failed
     # The offset is the code, drawn towards zero by the margin and by a share of the last moves.
@@ -362,7 +364,7 @@ def _begin_at_best(looking, k):
 
 @inner
 def _read_codes(looking, k):
-    """Read a code from spikes, and measure it and one Jacobi step from it; return the gap of the first."""
+    """Read a code from spikes; measure this code and one Jacobi step from it; return the code's gap."""
     equations, memory, look, moments = looking.equations, looking.memory, looking.looks[k], looking.moments[k]
     code, stepped = memory[CODE], memory[STEPPED]
     _read_rates(moments, look.stop, look.scale, equations, looking.stage_codes[OFFSET, k], code)
@@ -377,7 +379,7 @@ def _read_codes(looking, k):
 
 @inner
 def _next_stage(looking, k, gap):
-    """Begin the next stage from the code of this one, which has the gap `gap`, or from the best code."""
+    """Begin the next stage from the code of this stage, whose gap is `gap`, or from the best code."""
     # Return whether a neuron is driven.
     look = looking.looks[k]
     look.duration += look.stop
@@ -402,7 +404,7 @@ def look_at_one(looking, k):
     time = look.stop
     gap = _read_codes(looking, k)
     time_left = looking.max_duration - look.duration
-    # The last look is at `time_left`; the sum of both durations may round to less than the maximum.
+    # The last look is at `time_left`: the sum of both durations may round to less than the maximum.
     is_over = time >= time_left
     has_fallen = look.gap <= looking.enough * look.gap_before
     if look.gap <= look.target or is_over:
@@ -419,7 +421,7 @@ def look_at_one(looking, k):
 
 @uncounted
 def look_at(looking, signals):
-    """Look at the networks of some signals, each at its time `stop`, and say how to go on."""
+    """Look at the networks of some signals, each at its time `stop`, and set their status."""
     for position in range(signals.shape[0]):
         look_at_one(looking, signals[position])
 
@@ -431,7 +433,7 @@ def resume(looking, signals):
         k = signals[position]
         look = looking.looks[k]
         look.target = 0.5 * min(look.target, look.gap)
-        # A signal that was done before its first stage has none to go on with.
+        # A signal that was done before its first stage has no stage to continue.
         if looking.refine or look.n_stages == 0:
             look.status = STAGE_ENDED if _begin_at_best(looking, k) else DONE
         else:

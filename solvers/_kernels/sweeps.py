@@ -1,23 +1,22 @@
 """Kernels of the active-set method for convolutional dictionaries: sweeps, and a part of the Gram matrix.
 
-A sweep is coordinate descent in the image; it stores no entry of a Gram matrix.  A code has a row for each
+A sweep is coordinate descent in the image, and stores no entry of a Gram matrix.  A code has a row for each
 position of the grid and a column for each kernel.  `image` is the residual, the signal minus the code's
-reconstruction.  At each position, a sweep copies out the pixels under the kernels, minimises over one
-coefficient after the other, and puts the pixels back.
+reconstruction.  At each position, a sweep copies the pixels under the kernels, minimises over one coefficient
+after another, and writes the pixels back.
 
-A part of the Gram matrix belongs to some atoms, the members, in their order; members first[p] up to
-first[p + 1] are at position p of the grid.  A column, which is also a row, has an entry for each member at a
-position whose kernels overlap.  Members at neighbouring positions in a row of the grid follow each other, so
-a column consists of one run of members for each row of the grid in reach.
+A part of the Gram matrix belongs to some atoms, which are called members and are sorted.  Members first[p] up
+to first[p + 1] are at position p of the grid.  A column, which is also a row, has an entry for each member at
+a position whose kernels overlap.  Members at neighbouring positions in a row of the grid follow each other,
+so that a column consists of one run of members for each row of the grid in reach.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from snn._kernels.compiling import inlined, inner, uncounted
-from solvers._kernels.dots import dot, minimised, subtract
+from solvers._kernels.dots import correlate, dot, minimised, subtract
 
 # Most passes of a sweep through the coefficients of one position before it moves on.
 PASSES = 2
@@ -28,7 +27,7 @@ class KernelGrid(NamedTuple):
 
     n_rows: int
     n_columns: int
-    reach_rows: int  # kernels at most so far apart overlap
+    reach_rows: int  # largest distance, in positions, at which kernels overlap
     reach_columns: int
     row_stride: int
     column_stride: int
@@ -36,15 +35,14 @@ class KernelGrid(NamedTuple):
     width: int
     kernels: np.ndarray  # shape (n_kernels, height * width)
     norms: np.ndarray  # shape (n_kernels,)
-    pixels: np.ndarray  # their transpose
     gram: np.ndarray  # shape (n_kernels, n_kernels): inner products at one position
     patch: np.ndarray  # shape (height * width,), a work array
     correlations: np.ndarray  # shape (n_kernels,), a work array
-    n_multiply_adds: np.ndarray  # one entry: the multiply-adds so far
+    n_multiply_adds: np.ndarray  # an array of one entry, the multiply-adds so far
 
 
 class GridProblem(NamedTuple):
-    """Parts of the objective except the image, a row for each position."""
+    """The penalty and the diagonal of a problem, a row for each position."""
 
     l1_weights: np.ndarray
     diagonal: np.ndarray  # ||d_i||^2 plus the curvature of the penalty
@@ -55,9 +53,9 @@ class GramPart(NamedTuple):
     """A part of the Gram matrix as compressed columns, with the curvatures of the penalty on its diagonal."""
 
     first: np.ndarray  # shape (n_positions + 1,)
-    n_rows: int  # of the grid
+    n_rows: int  # number of rows of the grid
     n_columns: int
-    reach_rows: int  # as in `KernelGrid`
+    reach_rows: int  # see `KernelGrid`
     reach_columns: int
     pointers: np.ndarray  # shape (n_positions + 1,): where the columns of the members at a position begin
     values: np.ndarray
@@ -67,15 +65,6 @@ class GramPart(NamedTuple):
 def _in_reach(place, reach, length):
     """Return the range of places along a side of the grid whose kernels overlap with those at `place`."""
     return max(place - reach, 0), min(place + reach + 1, length)
-
-
-@partial(inner, fastmath={"contract"})
-def _correlate(pixels, patch, correlations):
-    for k in range(correlations.shape[0]):
-        correlations[k] = 0.0
-    for i in range(patch.shape[0]):
-        for k in range(correlations.shape[0]):
-            correlations[k] += patch[i] * pixels[i, k]
 
 
 @inner
@@ -98,7 +87,7 @@ def _put(grid, position, image):
 
 @inner
 def _add_drift(grid, position, amount, drift):
-    """Add what a position moved by to the drift of all positions in reach."""
+    """Add the change at one position to the drift of all positions in reach."""
     top, bottom = _in_reach(position // grid.n_columns, grid.reach_rows, grid.n_rows)
     left, right = _in_reach(position % grid.n_columns, grid.reach_columns, grid.n_columns)
     for i in range(top, bottom):
@@ -112,14 +101,6 @@ def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift)
     # on_support : True to minimise over nonzero coefficients only.
     # drift : for each position, a bound on how far its correlations (for kernels of norm one) have moved
     #     since its last visit.  Positions with a drift below `least_drift` are skipped.
-    # Compiled for each case: a loop with both takes a tenth longer.
-    if on_support:
-        return _sweep(grid, problem, True, least_drift, backwards, code, image, drift)
-    return _sweep(grid, problem, False, least_drift, backwards, code, image, drift)
-
-
-@inlined
-def _sweep(grid, problem, on_support, least_drift, backwards, code, image, drift):
     n_positions, n_kernels = code.shape
     correlations = grid.correlations
     n_pixels = grid.patch.shape[0]
@@ -131,7 +112,7 @@ def _sweep(grid, problem, on_support, least_drift, backwards, code, image, drift
         drift[position] = 0.0
         _take(grid, position, image)
         if not on_support:
-            _correlate(grid.pixels, grid.patch, correlations)
+            correlate(grid.kernels, grid.patch, correlations)
             n_products += n_kernels * n_pixels
         amount = 0.0
         for _ in range(PASSES):
@@ -168,7 +149,7 @@ def _sweep(grid, problem, on_support, least_drift, backwards, code, image, drift
 
 @inner
 def _run(part, row, column):
-    """Return the range of members in one row of the grid that are in reach of a column."""
+    """Return the range of the members in a row of the grid that are in reach of a column."""
     left, right = _in_reach(column, part.reach_columns, part.n_columns)
     return part.first[row * part.n_columns + left], part.first[row * part.n_columns + right]
 
@@ -211,10 +192,10 @@ def multiply(part, vector, product):
             product[k] = total
 
 
-# The dense matrices of a sparse Cholesky factorisation.  A front has its own members, which it eliminates,
-# and members on its border, which are eliminated later.  Its lower triangle is kept in three matrices:
-# `own` x `own`, `border` x `own` and `border` x `border`.  `place` is the index of each member in the front,
-# or -1 if the member is not in it; the front's own members come first.
+# The kernels below fill the dense matrices of a sparse Cholesky factorisation.  A front has its own members,
+# which it eliminates, and members on its border, which are eliminated later.  Its lower triangle is kept in
+# three matrices: `own` x `own`, `border` x `own` and `border` x `border`.  `place` has the index of each
+# member in the front, or -1 for other members; the front's own members come first.
 
 
 @uncounted

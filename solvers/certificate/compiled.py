@@ -14,11 +14,9 @@ from solvers.problem.lasso import LassoProblem, in_blocks, unit_atoms_of
 from solvers.problem.parts import seen_norms
 
 NO_ROWS, NO_NORMS = checks.read_only(np.empty((0, 0))), checks.read_only(np.empty(0))
-# Codes screened together; atoms listed for each code, in addition to its own.
+# Number of codes that are screened together, and of atoms listed for each code in addition to its support.
 SCREENED_TOGETHER = 512
 LISTED = 64
-# The number of atoms read for a certificate is rounded up to a multiple of ROWS_TOGETHER.
-ROWS_TOGETHER = 32
 
 
 def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
@@ -39,7 +37,8 @@ def optimality_of(problem: LassoProblem, codes: sparse.csr_array, figures: np.nd
 
 def penalised_atoms(problem: LassoProblem) -> PenalisedAtoms:
     """Return the array of atoms and the penalty of a problem, as kernels take them."""
-    # Kernels divide by the l1 weights of atoms without a curvature.  If one is zero, gaps are replaced later.
+    # Kernels divide by the l1 weights of atoms without a curvature.  If a weight is zero, `corrected_gaps`
+    # replaces the gaps.
     penalty, atoms = problem.penalty, problem.atoms
     norms = atoms.norms if problem.feature_weights is None else _norms(problem)
     l1_weights = penalty.l1
@@ -72,9 +71,10 @@ def _measured(problem: LassoProblem, atoms: PenalisedAtoms, codes: RowEntries) -
 
 def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
     """Return `certificates_of` by one product of matrices in single precision for all residuals."""
-    # The figures need the correlations of the atoms of a code, and of other atoms that violate their
-    # conditions or come closest to it.  The product, with bounds on its errors, excludes most atoms.  The
-    # kernel then measures the code in the dictionary of the remaining few.  If too many remain, it reads all.
+    # The figures depend only on the correlations of the atoms of a code, and of the atoms that violate their
+    # conditions or come closest to a violation.  The product, with bounds on its errors, excludes most atoms.
+    # The kernel then measures the code in the dictionary of the few atoms that remain, or in the whole
+    # dictionary if too many remain.
     blocks = in_blocks(problem, SCREENED_TOGETHER)
     figures = [_screened(part, codes[block], LISTED)[0] for block, part in blocks]
     return optimality_of(problem, codes, np.concatenate(figures, axis=1))
@@ -92,7 +92,7 @@ def certify_and_list(
 def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> tuple[np.ndarray, Largest]:
     """Return the figures of some codes, and the atoms that correlate most with their residuals."""
     figures = np.empty((3, problem.n_signals))
-    _norms(problem)  # computes the seen atoms once, for all parts
+    _norms(problem)  # computes the norms of seen atoms once for all parts
     signals, weights = problem.dense_signals(), _weights(problem)
     # The residuals times the weights of features, and bounds on the norms of their errors.
     pulls = signals - codes @ problem.atoms.array
@@ -111,7 +111,7 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
     for k in range(problem.n_signals):
         ratios = largest.ratios[k, : largest.counts[k]]
         others, error = largest.others[k], largest.errors[k]
-        # Atoms of ratios up to `least` are left out: none has the largest ratio, or the largest violation.
+        # Atoms with ratios up to `least` are left out: none has the largest ratio or the largest violation.
         least = ratios.max() - 3.0 * error
         if is_curved or not is_uniform:
             least = min(least, 1.0 - 2.0 * error)
@@ -131,7 +131,7 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
 
 def _adds_nothing(problem: LassoProblem, pull: np.ndarray, atoms: np.ndarray, ratio: float) -> bool:
     """Return True if atoms outside `atoms`, with ratios up to `ratio`, add nothing to a signal's dual."""
-    # They do not, if the best multiple of the residual leaves their correlations below their penalties.
+    # An atom adds nothing if its correlation with the best multiple of the residual is below its penalty.
     residual, weights = pull, _weights(problem)
     if len(weights):
         residual = np.divide(pull, weights[0], out=np.zeros_like(pull), where=weights[0] > 0.0)
@@ -145,35 +145,24 @@ def _figures_of_few(
     problem: LassoProblem, atoms: np.ndarray, columns: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
     """Return the figures of the code of one signal in the dictionary of some atoms, in increasing order."""
-
-    def padded(rows: np.ndarray, fill: float = 0.0) -> np.ndarray:
-        # Rows of zeros follow the atoms, so that kernels read all atoms in the same way.
-        n_rows = -(-len(atoms) // ROWS_TOGETHER) * ROWS_TOGETHER
-        array = np.full((n_rows, *rows.shape[1:]), fill, dtype=rows.dtype)
-        array[: len(atoms)] = rows[atoms]
-        return checks.read_only(array)
-
-    padded_atoms = PenalisedAtoms(
-        padded(problem.atoms.array),
-        NO_NORMS if problem.has_own_weights else padded(_norms(problem)),
-        padded(problem.l1_weights, 1.0),
-        padded(problem.curvatures),
-        padded(problem.positive, True),
-    )
+    norms = NO_NORMS if problem.has_own_weights else _norms(problem)[atoms]
+    penalty = problem.penalty.at(atoms)
+    arrays = problem.atoms.array[atoms], norms, penalty.l1, penalty.l2, penalty.positive
+    few = PenalisedAtoms(*map(checks.read_only, arrays))
     pointers = np.array([0, len(columns)], dtype=np.int32)
     columns = checks.read_only(np.searchsorted(atoms, columns).astype(np.int32))
-    return _measured(problem, padded_atoms, RowEntries(pointers, columns, values))[:, 0]
+    return _measured(problem, few, RowEntries(pointers, columns, values))[:, 0]
 
 
 def _weights(problem: LassoProblem) -> np.ndarray:
-    """Return the weights of features as floats, a row for each signal or one for all; no row without any."""
+    """Return the weights of features as floats: a row for each signal, one row for all, or no row."""
     if problem.feature_weights is None:
         return NO_ROWS
     return checks.read_only(np.atleast_2d(problem.feature_weights).astype(np.float64, copy=False))
 
 
 def _norms(problem: LassoProblem) -> np.ndarray:
-    """Return the norms of atoms as all signals see them; `NO_NORMS` if each sees them differently."""
+    """Return the norms of atoms as all signals see them; `NO_NORMS` if signals have different weights."""
     return NO_NORMS if problem.has_own_weights else checks.read_only(seen_norms(problem)[0])
 
 

@@ -1,9 +1,9 @@
 """Gaps at corrected dual points, which certify codes if penalties are zero or tiny.
 
-If a penalty is zero, or as small as the rounding of a correlation, the multiple of the residual that
-`solvers.certificate.optimality` takes is close to zero and proves nothing.  Here a small vector c is added to
-the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Penalties of zero*).  The gap
-needs only bounds on the norm of c and on its correlations.
+If a penalty is zero, or as small as the rounding of a correlation, the dual point of
+`solvers.certificate.optimality` is close to zero, and its gap proves nothing.  Instead, a small vector c is
+added to the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Penalties of zero*).
+The gap depends only on bounds on the norm of c and on the correlations of atoms with c.
 """
 
 from collections.abc import Callable
@@ -21,25 +21,25 @@ from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
 from solvers.problem.parts import in_groups, seen_features, seen_norms
 from solvers.workers.blas import one_blas_thread
 
-# Values of codes, or of signals, measured at a time: a few buffers of 8 MB.
+# Number of values of codes, or of signals, that are measured at a time: a few buffers of 8 MB.
 BLOCK_ENTRIES = 2**20
-# Gaps above the share CERTAIN of the energy are corrected if a penalty is below SMALL ||d_i|| ||s||.
+# A gap is corrected if it exceeds the share CERTAIN of the energy and a penalty is below SMALL ||d_i|| ||s||.
 CERTAIN = 1e-13
 SMALL = 1e-6
-# Most atoms for which one bound on the eigenvalues of all atoms is computed, for all signals.
+# Most atoms for which one bound on the eigenvalues of their whole Gram matrix serves all signals.
 MOST_SHARED = 512
-# If correlations exceed their penalties by at most this share, the dual point may be scaled back.
+# The dual point may be scaled back if correlations exceed their penalties by at most this share.
 MOST_SCALED = 1e-3
-# A penalty below LINE ||d_i|| ||s|| counts as zero if atoms cancel each other.
+# If atoms cancel each other, a penalty below LINE ||d_i|| ||s|| counts as zero.
 LINE = 1e-12
-# Most rounds of a correction, each of which adds the constraints that the previous round violated.
+# Most rounds of a correction.  Each round adds the constraints that the previous round violated.
 MOST_ROUNDS = 8
 
-# For a correction c: a bound on ||c||, and for each atom a bound on |d_i.c|, except the part of it that takes
-# a correlation back to its penalty.
+# A correction c is stored as a bound on ||c||, and for each atom a bound on |d_i.c| without the part that
+# takes a correlation back to its penalty.
 Correction = tuple[float, np.ndarray]
 NONE: Correction = (np.inf, np.zeros(1))
-# (bound on ||c||, reach of the corrected correlations, bounds on |d_i.c|).
+# The effect of a correction c: a bound on ||c||, the reach of the corrected correlations, bounds on |d_i.c|.
 Change = tuple[float, np.ndarray, np.ndarray]
 
 
@@ -47,11 +47,11 @@ def corrected_gaps(
     problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Correlated | None = None
 ) -> np.ndarray:
     """Return the gaps of codes, or smaller gaps that corrected dual points prove."""
-    # `gaps` belong to multiples of the residuals.  If a penalty is zero, they prove nothing and are replaced.
-    # All gaps pass through here; none that is returned is NaN.
+    # `gaps` are those at multiples of the residuals.  If a penalty is zero, they prove nothing and are
+    # replaced.  All gaps pass through this function, which returns no NaN.
     penalty, energies = problem.penalty, problem.energies
     has_zeros = penalty.has_zeros and not penalty.limits.all()
-    # The lines below take a tenth of the time of a small problem.
+    # Return early: the rest of the function takes a tenth of the time of a small problem.
     if len(gaps) == 1 and gaps[0] <= CERTAIN * energies[0] and not has_zeros:
         return gaps
     gaps = np.fmin(gaps, np.inf)
@@ -78,16 +78,16 @@ def corrected_gaps(
 
 
 def probable_shift(matrix: np.ndarray) -> float:
-    """Return a lower bound on the smallest eigenvalue, except for rounding; LinAlgError if not positive."""
+    """Return a lower bound on the smallest eigenvalue, rounding ignored; LinAlgError if not positive."""
     inverse = np.linalg.inv(np.linalg.cholesky(matrix))
-    # The sum of all inverse eigenvalues exceeds the inverse of the smallest.  The result is a power of two:
-    # its bits hardly depend on the threads of BLAS.
+    # The sum of all inverse eigenvalues exceeds the inverse of the smallest one.  The result is a power of
+    # two, so that its bits hardly depend on the threads of BLAS.
     return float(2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse))))
 
 
 def least_eigenvalue(atoms: np.ndarray) -> float:
     """Return a lower bound on the smallest eigenvalue of the Gram matrix of atoms at norm one, or zero."""
-    # A Cholesky factorisation that succeeds proves the bound, rounding included.
+    # A successful Cholesky factorisation proves the bound, rounding included.
     # Rump (2006), BIT Numerical Mathematics 46, section 2.
     n, n_features = atoms.shape
     if n == 0:
@@ -103,7 +103,7 @@ def least_eigenvalue(atoms: np.ndarray) -> float:
         np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:
         return 0.0
-    # Rounding of the entries, and of the factorisation of a matrix with a trace of at most n.
+    # Bounds on the rounding of the entries, and of the factorisation of a matrix with a trace of at most n.
     rounding = n * (gamma(n_features + 8) + gamma(n + 2))
     return max(shift - rounding, 0.0)
 
@@ -134,14 +134,14 @@ def _least_weight(model: LassoModel) -> np.ndarray:
 
 
 def _no_lines(model: LassoModel) -> dict[bytes, Lines]:
-    """Return an empty cache of lines; its keys are the atoms of the cone."""
+    """Return an empty cache of lines, whose keys are masks of the atoms of the cone."""
     return {}
 
 
 def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Correlated | None) -> np.ndarray:
-    """Return the smaller of the gaps at the corrected residual and at the dual point zero."""
+    """Return, for each code, the smaller of the gaps at the corrected residual and at the dual point 0."""
     residuals, correlations = products or correlated_residuals(problem, codes)
-    # Correlations of atoms that are not seen are exactly zero.
+    # An atom that no signal sees has the norm 0 here, and correlations of exactly 0.
     norms = seen_norms(problem)[0].copy()
     if (is_faint := (norms > 0.0) & (norms <= SMALLEST_NORM)).any():
         largest = np.abs(seen_features(problem, problem.atoms.take(is_faint))).max(axis=1, initial=SMALLEST)
@@ -185,8 +185,9 @@ def gaps_at(
     distances: np.ndarray,
 ) -> np.ndarray:
     """Return the gaps of codes at dual points z near multiples of the residuals r, rounded up."""
-    # correlations, errors, reach : d_i.r, bounds on how far d_i.z / multiple is from it, and the reach of
-    #     d_i.z / multiple, shape (n_signals, n_atoms).  distances : at least ||r - z||.
+    # Arrays of shape (n_signals, n_atoms): `correlations` are d_i.r, `errors` are bounds on the differences
+    # between d_i.z / multiple and d_i.r, and `reach` is the reach of d_i.z / multiple.
+    # `distances` are upper bounds on ||r - z||.
     n_signals, n_atoms = codes.shape
     n_entries = np.diff(codes.indptr)
     row = np.arange(n_signals).repeat(n_entries)
@@ -205,13 +206,14 @@ def gaps_at(
 
 @dataclass(eq=False)
 class _Point:
-    """A residual, or a row for each of several, that is corrected to be a dual point."""
+    """One residual, or a row for each of several residuals, to be corrected to a dual point."""
 
     problem: LassoProblem
-    # A function that returns atoms, as the signal sees them, by their numbers; and their norms.
+    # A function that returns atoms by their numbers, as the signal sees them; the norms of these atoms.
     take: Callable[[np.ndarray], np.ndarray]
     norms: np.ndarray
-    # Bounds on correlations, rounding included: with the sign that the penalty limits, and absolute values.
+    # Upper bounds on correlations, rounding included: on their values in the directions that the penalty
+    # limits (`reach`), and on their absolute values (`pulls`).
     reach: np.ndarray
     pulls: np.ndarray
     residual_norm: Any
@@ -220,25 +222,25 @@ class _Point:
 
     def __post_init__(self) -> None:
         self.up = 1.0 + gamma(self.problem.n_atoms + operations_of_sum(self.problem.n_features))
-        # Atoms whose correlations are limited, and by how much these have to change.
+        # Atoms whose correlations are limited, and by how much these correlations have to change.
         self.l1 = self.problem.l1_weights
         self.is_limited = (self.problem.curvatures == 0.0) & (self.norms > 0.0)
         self.excess = np.where(self.is_limited, np.maximum(self.reach - self.l1, 0.0), 0.0)
         self.excess[..., self.basis] = (self.pulls + self.l1)[..., self.basis]
 
     def of_all_atoms(self, eigenvalue: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the corrections of the residuals in the span of all atoms, which are independent."""
+        """Return the corrections of all residuals in the span of all atoms, which must be independent."""
         norm = self._norm(self.excess, eigenvalue)
         return norm, np.where(self.is_limited, 0.0, self.up * norm[:, np.newaxis] * self.norms)
 
     def correction(self, residual: np.ndarray, error: float, signal_norm: float) -> Correction:
-        """Return the correction, or `NONE`."""
+        """Return the best correction of one residual, or `NONE`."""
         if not np.isfinite(self.pulls).all():
             return NONE
         first = self._corrected(self._in_span)
         if first[0] <= CONE_ROUNDING * self.residual_norm:
             return first
-        # Atoms of tiny norm take no part in lines.
+        # Atoms of tiny norm are not part of lines.
         model, norms, reach = self.problem, self.norms.copy(), self.reach.copy()
         is_free = self.is_limited & (norms > SMALLEST_NORM) & (self.l1 <= LINE * norms * signal_norm)
         kept, key = model.cached(_no_lines), is_free.tobytes()
@@ -247,7 +249,7 @@ class _Point:
         basis, others, rests, rooms = kept[key]
         if not len(basis):
             return first if first is not NONE else self._corrected(self._along)
-        # Their remainders replace the other atoms of lines.
+        # The atoms of lines that are not in the basis are replaced by their remainders.
         atoms = model.seen_atoms.toarray().copy()
         atoms[others] = seen_features(model, rests)
         lengths = np.maximum(np.linalg.norm(atoms[others], axis=1), SMALLEST_NORM)
@@ -273,7 +275,7 @@ class _Point:
     def _corrected(self, change_of: Callable[[np.ndarray], Change | None]) -> Correction:
         """Return a correction that violates no constraint, or `NONE`."""
         up, l1 = self.up, self.l1
-        # Try to correct every excess.  Then leave tiny ones to scaling, so that their atoms may be dependent.
+        # First try to correct every excess.  Then leave tiny ones to scaling: their atoms may be dependent.
         for most in (0.0, MOST_SCALED):
             members = (self.excess > most * l1) | self.basis
             for _ in range(MOST_ROUNDS):
@@ -301,7 +303,8 @@ class _Point:
 
     def _along(self, members: np.ndarray) -> Change | None:
         """Return a correction along a direction that lowers all violated correlations, or None."""
-        # It serves dependent (such as equal) atoms of positive codes.  The direction is orthogonal to lines.
+        # This correction serves dependent (for example equal) atoms of positive codes.  The direction is
+        # orthogonal to the lines.
         norms, basis, up, model = self.norms, self.basis, self.up, self.problem
         atoms, violated = self.take(np.arange(model.n_atoms)), members & ~basis
         eigenvalue = least_eigenvalue(atoms[basis])
@@ -319,7 +322,7 @@ class _Point:
         # For atoms of tiny norm, the bound is the product of the norms.
         errors = np.where(norms > SMALLEST_NORM, gamma(model.n_features + 8), 1.0) * length * norms
         errors += up * norms * self._norm(np.where(basis, np.abs(products) + errors, 0.0), eigenvalue)
-        # Correlations of atoms whose codes may have either sign are limited from both sides.
+        # If the code of an atom may have either sign, its correlation is limited from both sides.
         low = np.where(model.positive, products, -np.abs(products)) - errors
         if not (low[violated] > 0.0).all():
             return None

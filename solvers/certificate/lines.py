@@ -1,8 +1,8 @@
-"""Lines in the cone of atoms without a penalty: dual points are exactly orthogonal to them.
+"""Lines in the cone of atoms without a penalty; dual points are exactly orthogonal to these lines.
 
-If a combination of atoms with positive coefficients is zero, no atom of it may have a positive correlation
-with a dual point.  So all their correlations are zero (`docs/theory.md`, section 8, *Atoms that cancel each
-other*).
+If a combination of atoms with positive coefficients is zero, none of these atoms may have a positive
+correlation with a dual point.  So all their correlations are zero (`docs/theory.md`, section 8, *Atoms that
+cancel each other*).
 """
 
 from contextlib import suppress
@@ -15,30 +15,31 @@ from solvers._kernels.precision import QUANTUM, WITHIN
 from solvers.problem.lasso import LassoModel
 from solvers.problem.parts import seen_features
 
-# Smaller remainders of an atom at norm one, and smaller distances of a hull from zero, count as rounding.
+# A remainder of an atom at norm one, or a distance of a hull from zero, counts as rounding if it is smaller.
 CONE_ROUNDING = 1e-10
-# Largest denominator of coefficients: ratios of small integers are recovered without rounding.
+# Largest denominator of coefficients, so that ratios of small integers are recovered without rounding.
 LARGEST_DENOMINATOR = 10**6
-# Most products of rational numbers, which take one to three microseconds each; else there are no lines.
+# Most products of rational numbers, which take one to three microseconds each.  If more are needed, no lines
+# are returned.
 MOST_PRODUCTS = 2**18
-# Most passes that compute coefficients; each reduces the remainder to its rounding.
+# Most passes that compute coefficients.  Each pass reduces the remainder to its rounding.
 MOST_PASSES = 8
 
 
 class Lines(NamedTuple):
     """Atoms whose correlations with a dual point are zero, or as small as their penalties."""
 
-    # Linearly independent atoms, which span the lines.
+    # Linearly independent atoms that span the lines.
     basis: np.ndarray
-    # The other atoms, and their remainders after a combination of the basis, a row each: zero, or rounding.
+    # The other atoms, and their remainders (zero, or rounding) after a combination of the basis, a row each.
     others: np.ndarray
     rests: np.ndarray
-    # Correlations of these combinations, at most zero: a basis atom may correlate up to its penalty.
+    # Correlations of these combinations, at most zero: the correlation of a basis atom may reach its penalty.
     rooms: np.ndarray
 
 
 def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the weights, up to a factor, of the hull's point nearest to zero, and about its distance."""
+    """Return the weights (up to a factor) of the hull's point nearest to zero, and roughly its distance."""
     from scipy.optimize import nnls
 
     target = np.append(np.zeros(units.shape[1]), 1.0)
@@ -49,9 +50,9 @@ def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
-    """Return the lines in the cone of some atoms; atoms whose codes may have either sign count with both."""
-    # Modified Gram-Schmidt takes, among the atoms on lines with the smallest penalty, the largest first.  If
-    # zero is a point of the hull of the other atoms, the atoms of this point are on lines, too.
+    """Return the lines in the cone of some atoms, with both signs of atoms whose codes may have either."""
+    # Modified Gram-Schmidt takes the atoms on lines, first those with the smallest penalty, and among these
+    # the largest first.  If zero is a point of the hull of the other atoms, atoms of this point are on lines.
     exponents = np.frexp(model.seen_atoms.norms[atoms])[1]
     left = units = np.ldexp(model.seen_atoms.take(atoms), -exponents[:, np.newaxis])
     is_on, penalties = ~model.positive[atoms], model.l1_weights[atoms]
@@ -90,7 +91,7 @@ def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
                 part = parts[k] * Fraction(2) ** int(exponents[j] - exponents[basis[k]])
                 rest -= part * np.array([Fraction(x) for x in rows[basis[k]]])
                 room += part * Fraction(limits[k])
-            # If numbers have very different sizes, the remainder is again a combination of the basis.
+            # If numbers have very different sizes, the remainder is itself a combination of the basis.
             left = np.ldexp(seen_features(model, rest.astype(np.float64)), -exponents[j])
             row = np.linalg.lstsq(units[basis].T, left, rcond=None)[0]
             if not np.linalg.norm(left - row @ units[basis]) < CONE_ROUNDING * np.linalg.norm(left):

@@ -5,7 +5,7 @@ result of a solver except the codes.  Contracts on imports in pyproject.toml sta
 certificates, and `make lint` checks them.
 
 Each function starts from the residual r = s - a D of the codes and its correlations with the atoms.  With
-weights w of features (a mask is weights of 1 and 0), correlations are d_i.(w r), squared norms are
+weights w of features (a mask means weights of 1 and 0), correlations are d_i.(w r), squared norms are
 sum_j w_j r_j^2 and sum_j w_j d_ij^2, and the dual point is z = kappa sqrt(w) r.
 """
 
@@ -26,7 +26,7 @@ from solvers.problem.parts import in_groups, seen_norms
 
 @dataclass(frozen=True, eq=False)
 class Optimality:
-    """The three figures of merit of each code; the functions of the same names define them."""
+    """Three figures of merit of each code, which the functions with the same names define."""
 
     objective: np.ndarray
     duality_gap: np.ndarray
@@ -43,7 +43,7 @@ def objective(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
     problem : LassoProblem
         The problem.
     codes : array_like or sparse matrix, shape (n_signals, n_atoms)
-        A code for each signal, not negative where the problem is `positive`.
+        A code for each signal, not negative for atoms that are `positive`.
     """
     return measure(problem, codes).objective
 
@@ -52,17 +52,17 @@ def duality_gap(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
     """Return an upper bound on E(a) - min E of each code, shape (n_signals,).
 
     With h_i* the conjugate of h_i (`solvers.problem.penalty`), the dual of the problem is to maximise
-    ``s.z - 1/2 ||z||^2 - sum_i h_i*(d_i.z)`` over z.  Every z gives a lower bound on min E; this one is
-    z = kappa r with the best kappa >= 0.  The difference of the two objectives is then the sum::
+    ``s.z - 1/2 ||z||^2 - sum_i h_i*(d_i.z)`` over z.  Every z gives a lower bound on min E.  This function
+    uses z = kappa r with the best kappa >= 0.  The gap, E(a) minus the lower bound, is then::
 
         1/2 (1 - kappa)^2 ||r||^2 + sum_i (h_i(a_i) + h_i*(kappa d_i.r) - kappa a_i d_i.r)
 
-    of terms that cannot be negative.  It is evaluated in that form because the difference itself would
-    lose every digit of a small gap.  Bounds on all rounding errors are part of the result, so that it is not
-    below the exact gap of the code at this z (`docs/theory.md`, section 8).
+    This is a sum of terms that cannot be negative, whereas the difference of the two objectives would lose
+    every digit of a small gap.  Bounds on all rounding errors are added, so that the result is never below
+    the exact gap of the code at this z (`docs/theory.md`, section 8).
 
     For the LASSO, kappa scales the residual so that no ``kappa |d_i.r|`` exceeds lambda_i (``kappa d_i.r`` if
-    codes must not be negative); h_i* is zero there, and the terms are ``lambda_i |a_i| - kappa a_i d_i.r``.
+    codes must not be negative).  Then h_i* is zero, and the terms are ``lambda_i |a_i| - kappa a_i d_i.r``.
     For the elastic net the terms are, with the soft threshold e_i = T(kappa d_i.r, lambda_i)::
 
         lambda_i |a_i| - a_i (kappa d_i.r - e_i) + (m_i a_i - e_i)^2 / (2 m_i)
@@ -70,7 +70,7 @@ def duality_gap(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
     Parameters
     ----------
     problem, codes
-        As of `objective`.
+        See `objective`.
     """
     return measure(problem, codes).duality_gap
 
@@ -83,20 +83,20 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
         (||d_i||^2 + m_i) a_i = T(||d_i||^2 a_i + d_i.r, lambda_i)
 
-    The violation is the largest difference of the two sides, in the units of the correlations.  It
-    is continuous in the code, and zero exactly at the optimum.
+    The violation is the largest difference of the two sides, in the units of the correlations.  It is
+    continuous in the code, and zero only at the optimum.
 
     Parameters
     ----------
     problem, codes
-        As of `objective`.
+        See `objective`.
     """
     return measure(problem, codes).kkt_violation
 
 
 def measure(problem: LassoProblem, codes: ArrayLike | sparse.csr_array) -> Optimality:
     """Return objective, duality gap and KKT violation of each code from one pass over the data."""
-    # The bits of a code's figures do not depend on the other codes, unless the problem is `stacked`.
+    # The bits of the figures of a code do not depend on other codes, unless the problem is `stacked`.
     checks.instance_of("problem", problem, LassoProblem)
     codes = checked_codes(problem, codes)
     figures = np.empty((3, problem.n_signals))
@@ -115,25 +115,25 @@ def penalty_max(
 ) -> np.ndarray:
     """Return the smallest l1 penalty at which the code of each signal is zero, shape (n_signals,).
 
-    ``max_i |d_i.s|``, with ``max(d_i.s, 0)`` for codes that must not be negative.
+    This penalty is ``max_i |d_i.s|``, or ``max_i max(d_i.s, 0)`` if codes must not be negative.
 
     Parameters
     ----------
     dictionary, signals, positive, mask
-        As of `LassoProblem`.
+        See `LassoProblem`.
     """
     return zero_code_multiples(LassoProblem(dictionary, signals, 1.0, positive=positive, mask=mask))
 
 
 def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> sparse.csr_array:
-    """Return codes in compressed rows, each entry once; errors call them `name`."""
+    """Check codes and return them as compressed rows with unique entries; errors call them `name`."""
     shape = (problem.n_signals, problem.n_atoms)
     if not sparse.issparse(codes):
         codes = sparse.csr_array(checks.real_array(name, codes, shape=shape, meaning="(n_signals, n_atoms)"))
     if codes.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, (n_signals, n_atoms); got shape {codes.shape}")
     if codes.dtype != np.float64:
-        raise TypeError(f"{name} must hold float64 numbers where they are sparse; got {codes.dtype}")
+        raise TypeError(f"{name} must hold float64 numbers if they are sparse; got dtype {codes.dtype}")
     codes = codes if isinstance(codes, sparse.csr_array) else sparse.csr_array(codes)
     checks.require_finite(name, codes.data)
     if not codes.has_canonical_format:
@@ -141,13 +141,13 @@ def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> 
         codes.sum_duplicates()
     wrong = codes.data[(codes.data < 0.0) & problem.positive.take(codes.indices)]
     if len(wrong):
-        raise ValueError(f"{name} must not be negative where the problem is positive; got {wrong[0]}")
+        raise ValueError(f"{name} must not be negative for atoms that are positive; got {wrong[0]}")
     return codes
 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
-    """Return the figures of codes that were checked, of signals with equal weights, shape (3, n_signals)."""
+    """Return the figures of checked codes, of signals with equal weights, shape (3, n_signals)."""
     penalty, weights, signals = problem.penalty, problem.feature_weights, problem.dense_signals()
     residuals, correlations = products = correlated_residuals(problem, codes)
     reach = penalty.reach(correlations)

@@ -1,7 +1,8 @@
 """Certificates of quadratic programs, computed from the program's own arrays; they call no solver.
 
-For multipliers m >= 0 and nu, the Lagrangian L is nowhere above the objective of a feasible point, and with a
-curvature l, ``L(z) - ||grad L(z)||^2 / (2 l)`` is nowhere above L.  All bounds contain their own rounding.
+For multipliers m >= 0 and nu, the Lagrangian L is at most the objective at every feasible point.  If L has at
+least the curvature l, its minimum is at least ``L(z) - ||grad L(z)||^2 / (2 l)`` for any z.  All bounds
+include rounding.
 """
 
 from contextlib import suppress
@@ -13,16 +14,17 @@ from snn._interrupts import float_errors
 from solvers._kernels.precision import QUANTUM, SLACK, UNIT_ROUNDOFF, gamma
 from solvers.certificate.corrected import least_eigenvalue, probable_shift
 
-# For a singular matrix, the curvature is proved to be at least minus this share of the trace.
+# The curvature of a singular matrix is proved to be at least minus this share of the trace.
 PROVED_SINGULAR = 1e-15
-# Without curvature or bounds, the lower bound holds within this multiple of the norm of x.
+# If there is no curvature and there are no bounds, the lower bound holds within this multiple of ||x||.
 FAR_MULTIPLE = 10.0
-# Products are computed in the widest float type; WIDE_ROUNDOFF is its roundoff, divided by float64's.
+# Products are computed in the widest float type.  WIDE_ROUNDOFF is the roundoff of that type, in units of the
+# roundoff of float64.
 WIDE = np.longdouble
 WIDE_ROUNDOFF = max(float(np.finfo(WIDE).eps), 2.0**-63) / (2.0 * UNIT_ROUNDOFF)
 # Relative rounding of a result to float64, and of a few sums of it with bounds.
 FINAL_ROUNDING = 4.0 * UNIT_ROUNDOFF
-# Most rounds of a correction; each fixes the variables that would reach their bounds.
+# Most rounds of a correction.  Each round fixes the variables that would reach their bounds.
 MOST_FREED = 8
 
 
@@ -56,7 +58,7 @@ def scaled(program: Program) -> tuple[Program, np.ndarray]:
 
 
 def curvature_of(program: Program) -> tuple[float, np.ndarray]:
-    """Return a bound and weights: ``t'(H + E' diag(weights) E) t >= bound ||t||^2`` is proved for every t."""
+    """Return a bound and weights with ``t'(H + E' diag(weights) E) t >= bound ||t||^2``, proved for all t."""
     squared = np.einsum("ij,ij->i", program.equations, program.equations)
     weights = 2.0 * np.abs(program.hessian).sum(axis=1).max() / np.where(squared > 0.0, squared, np.inf)
     bound = _proved(program, weights)
@@ -95,7 +97,7 @@ def bounds_of(
     equal: np.ndarray,
     center: np.ndarray,
 ) -> Bounds:
-    """Return the bounds from a point x, and from multipliers of a Lagrangian nearly minimal at `center`."""
+    """Return bounds from a point x, and from multipliers whose Lagrangian is nearly minimal at `center`."""
     least, weights = curvature
     with float_errors(all="ignore"):
         violation, distance, price = _feasibility(program, x, rows, equal)
@@ -133,7 +135,7 @@ def infeasible_within(program: Program, rows: np.ndarray, equal: np.ndarray) -> 
 def _lagrangian(
     program: Program, weights: np.ndarray, x: np.ndarray, rows: np.ndarray, equal: np.ndarray
 ) -> tuple[float, float, np.ndarray, np.ndarray]:
-    """Return L at a point, and its gradient, each with a bound on its rounding."""
+    """Return the value and the gradient of L at a point, each followed by a bound on its rounding."""
     point, size = x.astype(WIDE), np.abs(x)
     product, sizes = program.hessian.astype(WIDE) @ point, np.abs(program.hessian) @ size
     value, total = point @ (product / 2 + program.linear), size @ (sizes + np.abs(program.linear))
@@ -146,7 +148,7 @@ def _lagrangian(
         total = total + np.abs(factors) @ _sizes(active, sides, x)
         gradient = gradient + factors @ active.astype(WIDE)
         sizes = sizes + np.abs(factors) @ np.abs(active)
-    # On the equations, weights / 2 ||E x - f||^2 adds nothing: nu is less by weights (E x - f) than `equal`.
+    # L has the term weights / 2 ||E x - f||^2, zero on the equations, and nu is `equal` - weights (E x - f).
     value -= 0.5 * SLACK * float(weights @ residual(program.equations, program.values, x)[1] ** 2)
     share = SLACK * WIDE_ROUNDOFF * gamma(2 * len(x) + np.count_nonzero(rows) + len(equal))
     errors = (share * sizes + FINAL_ROUNDING * np.abs(gradient)).astype(np.float64)
@@ -160,7 +162,7 @@ def norms_of(rows: np.ndarray) -> np.ndarray:
 
 
 def are_bounds(rows: np.ndarray) -> np.ndarray:
-    """Return which rows are bounds with a power of two: their products with a point are exact."""
+    """Return which rows are bounds with a power of two, whose products with a point are exact."""
     is_one = np.count_nonzero(rows, axis=1) == 1
     return is_one & (np.frexp(np.abs(rows).sum(axis=1))[0] == 0.5)
 
@@ -175,14 +177,14 @@ def _reach(program: Program, x: np.ndarray) -> np.ndarray:
 
 
 def distance_to_equations(program: Program, x: np.ndarray) -> float:
-    """Return a proved distance to a point that satisfies the equations, and bounds as x does; or inf."""
+    """Return a proved distance to a point that satisfies the equations, and bounds as x does, or inf."""
     matrix, distance = program.equations, 0.0
     if not len(matrix):
         return 0.0
     _, rest = residual(matrix, program.values, x)
     is_bound = are_bounds(program.rows)
     rows, room = np.abs(program.rows[is_bound]), program.limits[is_bound] - program.rows[is_bound] @ x
-    # Variables that are closer to a bound than the distance do not move.
+    # Variables whose distance to a bound is smaller than the distance do not move.
     for _ in range(MOST_FREED):
         is_free = ~rows[room <= distance].any(axis=0)
         columns = matrix[:, is_free]

@@ -1,4 +1,4 @@
-"""Products of atoms for active-set methods and networks: a class for each of `solvers.plan.Products`."""
+"""Products of atoms for active-set methods and networks, with a class for each of `solvers.plan.Products`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from solvers.problem.lasso import LassoModel, LassoProblem, unit_atoms_of
 from solvers.problem.matrix import VALUES_PER_BLOCK
 from solvers.results.codes import Codes, compressed_rows
 
-# Signals whose codes are computed first, if the choice of products depends on the size of supports.
+# Number of signals whose codes are computed first, if the choice of products depends on the size of supports.
 PILOTS = 4
-# Rows of the Gram matrix that a network has from the beginning, for each signal of a batch.
+# Number of rows of the Gram matrix, for each signal of a batch, that a network has from the beginning.
 ROWS_PER_SIGNAL = 24
 
 
@@ -57,7 +57,7 @@ def count_corrections(start: RowEntries, signals: np.ndarray, codes: sparse.csr_
     """Return how many atoms entered or left the support of the start; a changed sign counts twice."""
     if not len(start.values):
         return np.diff(codes.indptr).astype(np.int64)
-    if len(start.pointers) == 2:  # sparse arrays would take as long as to solve the one signal
+    if len(start.pointers) == 2:  # for a single signal, sparse arrays would take as long as the solver
         signs = np.zeros(codes.shape[1])
         signs[start.columns] = np.sign(start.values)
         signs[codes.indices] -= np.sign(codes.data)
@@ -70,14 +70,14 @@ class AtomProducts(Value):
     """Products of atoms for the active-set method and for a network; curvatures are part of the diagonal."""
 
     def __init__(self, model: LassoModel) -> None:
-        # No reference to the model: the model may keep this object.
+        # The model may keep this object, which therefore has no reference to the model.
         self._squared_norms = model.seen_atoms.squared_norms
-        # The thresholds of neurons.  An atom of norm zero has the largest ||d_i||^2 of all atoms instead: its
-        # neuron has a negative drive and no weights, and never fires.
+        # The thresholds of neurons.  For an atom of norm zero, the threshold is the largest ||d_i||^2 of all
+        # atoms: its neuron has a negative drive and no weights, and never fires.
         self.diagonal = checks.read_only(model.seen_atoms.positive_squared_norms + model.curvatures)
         # Neurons of a network are in groups: `group_length` positive neurons, then their negative ones.
         self.group_length = model.n_atoms
-        # Multiply-adds of entries that were computed on demand for the network of one signal.
+        # Multiply-adds of the Gram entries that were computed on demand for the network of one signal.
         self.n_multiply_adds = 0
 
     @cached_property
@@ -91,7 +91,7 @@ class AtomProducts(Value):
     def optimal_codes(
         self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None = None
     ) -> Codes:
-        """Return the optimal codes of some signals of a problem, from the atoms that a start names."""
+        """Return the optimal codes of some signals of a problem, from the atoms of a start."""
         codes = self._codes(problem, signals, start, max_rounds)
         codes.info["n_corrections"] = count_corrections(start, signals, codes.values)
         return codes
@@ -104,7 +104,7 @@ class AtomProducts(Value):
         return codes_by_kernel(self._products(problem), terms, signals, start, max_rounds)
 
     def _products(self, problem: LassoProblem) -> GramMatrix | WeightedAtoms:
-        """Return the products of atoms as the kernel takes them."""
+        """Return the products of atoms in the form that the kernel takes."""
         raise NotImplementedError
 
 
@@ -113,7 +113,7 @@ class FullGram(AtomProducts):
 
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
-        # The matrix is computed before workers share it.
+        # The Gram matrix is computed here, before workers share it.
         self._gram = model.gram
 
     @cached_property
@@ -145,18 +145,18 @@ class GramOnDemand(AtomProducts):
 class SharedProducts(GramOnDemand):
     """Products of the residuals of many signals with all atoms, if the Gram matrix would be too large."""
 
-    # A network computes a row when its neuron first fires.  All signals use the row, so its multiply-adds are
-    # not counted for any of them.
+    # A network computes a row when the neuron of the row first fires.  All signals use the row, so that its
+    # multiply-adds are not counted for any signal.
 
     def __init__(self, problem: LassoProblem) -> None:
         self._unit_atoms = problem.cached(unit_atoms_of, any_penalty=True)
-        # Signals that have their own weights of features have no network.
+        # Signals with different weights of features have no network.
         super().__init__(problem.model)
         self._memory_limit = problem.memory_limit
 
     def of_batch(self, problem: LassoProblem) -> SharedProducts:
         """Return a copy for the network of one batch; its rows are freed with the batch."""
-        # To compute the rows of the most driven atoms together takes a quarter of the time.
+        # Computing the rows of the most driven atoms together takes a quarter of the time.
         other = replaced(self, without=("_inhibition",))
         signals, weights = problem.dense_signals(), problem.feature_weights
         largest = largest_ratios(
@@ -177,8 +177,8 @@ class SharedProducts(GramOnDemand):
         n_bytes = 8 * self.group_length * (self._inhibition.n_stored + len(atoms))
         if n_bytes > self._memory_limit:
             raise MemoryError(
-                f"rows of the Gram matrix, of {self.group_length:,} atoms, for the neurons that fire in one "
-                f"batch take {memory(n_bytes)} and more, and memory_limit allows "
+                f"the rows of the Gram matrix of {self.group_length:,} atoms, for neurons that fire in one "
+                f"batch, take {memory(n_bytes)} or more, and memory_limit allows "
                 f"{memory(self._memory_limit)}: use solve_active_set, which needs no rows, or raise the "
                 f"limit for problems made afterwards, with solvers.memory_limit({4.0 * n_bytes:.3g})"
             )
@@ -191,7 +191,7 @@ class SharedProducts(GramOnDemand):
 
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
         """Return batches of signals that share products, limited by speed and by memory."""
-        # The buffers of one signal: residuals, products and lists.
+        # Size of the buffers of one signal: residuals, products and lists.
         bytes_per_signal = (
             8 * (8 * problem.n_features + 8 * ATOMS_LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
         )
@@ -200,7 +200,7 @@ class SharedProducts(GramOnDemand):
 
 
 class OwnWeights(AtomProducts):
-    """Products without a Gram matrix, for signals that have their own weights of features."""
+    """Products without a Gram matrix, for signals with different weights of features."""
 
     # Products are computed from the atoms when they are needed, signal by signal, and count as part of the
     # method.  So the masks of other signals do not change the bits of a code.
@@ -214,35 +214,27 @@ class OwnWeights(AtomProducts):
 class ConvolutionalGram(AtomProducts):
     """The Gram matrix of a convolutional dictionary; only parts of it are ever computed."""
 
-    # The parts consist of inner products of kernels, which all signals share.  A position of the grid has a
-    # channel for each kernel.  For codes of either sign, it has the channels of the positive neurons of all
-    # kernels, then the channels of their negative neurons.
+    # The parts consist of inner products of kernels, which all signals share.  Each position of the grid has
+    # a channel for each kernel.  For codes of either sign, the channels of the positive neurons of all
+    # kernels come first, followed by the channels of the negative neurons.
 
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
         self._dictionary = cast(ConvolutionalAtoms, model.atoms)
         self.group_length = self._dictionary.n_kernels
-        self._kept = model.cached(_stencils, any_penalty=True)
 
     def weights(self, *, positive: bool) -> StencilWeights:
         """Return weights that are the same at every position."""
-        if positive not in self._kept:
-            values = -self._dictionary.stencil
-            if not positive:
-                values = np.concatenate([values, -values], axis=3)
-                values = np.concatenate([values, -values], axis=0)
-            n_channels, n_row_offsets, n_column_offsets, _ = values.shape
-            channels = np.arange(n_channels)
-            values[channels, n_row_offsets // 2, n_column_offsets // 2, channels] = 0.0
-            self._kept[positive] = StencilWeights(values, self._dictionary.grid_shape)
-        return self._kept[positive]
+        values = -self._dictionary.stencil
+        if not positive:
+            values = np.concatenate([values, -values], axis=3)
+            values = np.concatenate([values, -values], axis=0)
+        n_channels, n_row_offsets, n_column_offsets, _ = values.shape
+        channels = np.arange(n_channels)
+        values[channels, n_row_offsets // 2, n_column_offsets // 2, channels] = 0.0
+        return StencilWeights(values, self._dictionary.grid_shape)
 
     def _codes(
         self, problem: LassoProblem, signals: np.ndarray, start: RowEntries, max_rounds: int | None
     ) -> Codes:
         return convolutional.optimal_codes(problem, self.diagonal, signals, start, max_rounds)
-
-
-def _stencils(model: LassoModel) -> dict[bool, StencilWeights]:
-    """Return an empty cache for the weights of networks; its key is whether codes must not be negative."""
-    return {}

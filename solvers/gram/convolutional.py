@@ -1,33 +1,33 @@
 """An active-set method for the LASSO with a convolutional dictionary.
 
-It serves supports of many thousands of atoms, whose Gram matrix G is sparse.  Rounds lead to the optimum:
+The method serves supports of many thousands of atoms, whose Gram matrix G is sparse.  Each round does:
 
-1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.sweeps`): one over
-    all coefficients, then several over the nonzero ones.  Hundreds of atoms, all over the grid, enter and
-    leave the support S.
-2.  A damped step to the solution of the optimality equations on S::
+1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.sweeps`): one sweep
+    over all coefficients, then several over the nonzero coefficients.  Hundreds of atoms, all over the grid,
+    enter and leave the support S.
+2.  A damped step to the solution y of the optimality equations on S::
 
         (G_SS + diag gamma_S + mu diag g_S) (y - a_S) = b_S - sign lambda_S - (G_SS + diag gamma_S) a_S
 
-    with gamma the curvatures of the penalty and g_i = ||d_i||^2 + gamma_i.  Atoms that would change sign
-    leave S, all together.  If the sweeps that follow do not end below the objective of the step's origin, or
-    if the penalty term of y exceeds the objective of the zero code, the step is undone, the code moves
-    towards y until the first atom vanishes, and the damping mu grows.  After a step that stands, mu changes
-    with the share of the support that changed sign.
+    with gamma the curvatures of the penalty and g_i = ||d_i||^2 + gamma_i.  All atoms that would change sign
+    leave S together.  The step is undone if the sweeps that follow do not end below the objective of its
+    origin, or if the penalty term of y exceeds the objective of the zero code.  Then the code moves towards y
+    only until the first atom vanishes, and the damping mu grows.  After any other step, mu depends on the
+    share of the support that changed sign.
 3.  If no atom changes sign, the equations are solved without damping, to rounding.  If again no atom changes
     sign, and no atom outside S has a correlation with the residual above its penalty, the code is optimal.
 
-The objective falls in every round, because sweeps descend: except for rounding, the method ends from any
-start.  Steps do what sweeps cannot: if kernels have mean zero, the slow changes of an image are sums of many
-large coefficients, and a method of only sweeps needs thousands of them.  Equations are solved by a Cholesky
-factorisation (`solvers.gram.nested_dissection`).
+The objective falls in every round, because sweeps descend.  Except for rounding, the method therefore ends
+from any start.  Steps are needed if kernels have mean zero: slow changes of an image are then sums of many
+large coefficients, for which sweeps without steps would need thousands of passes.  The equations are solved
+by a Cholesky factorisation (`solvers.gram.nested_dissection`).
 
-For a long signal and kernels of one dimension, windows come first. The positions of the grid are cut into
-windows of equal length, at least twice as long as kernels overlap. All windows have the same Gram matrix, so
-they are a batch for the active-set method of an array of atoms; its signals are the residual of all other
-coefficients. Every other window is solved at once: the kernels of two such windows do not overlap, and the
-objective falls. With smooth kernels, which overlap their neighbours, hundreds of sweeps would be needed; a
-window takes a fraction of a millisecond.
+For a long signal and kernels of one dimension, windows come first.  The positions of the grid are cut into
+windows of equal length, at least twice as long as kernels overlap.  All windows have the same Gram matrix,
+and are a batch for the active-set method of an array of atoms; its signals are the residual of all other
+coefficients.  Every second window is solved at the same time: kernels of two such windows do not overlap, so
+that the objective falls.  A window takes a fraction of a millisecond, whereas smooth kernels, which overlap
+their neighbours, would need hundreds of sweeps.
 """
 
 from __future__ import annotations
@@ -50,37 +50,39 @@ from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, rows_of
 
-# All constants: `python -m tests.benchmarks convolution`; docs/convolution.md says what they gain.
-# Most rounds for one signal.  Photographs take a dozen, nearly dependent kernels forty.
+# All constants are measured by `python -m tests.benchmarks convolution`; docs/convolution.md has the gains.
+# Most rounds for one signal.  Photographs need about a dozen, nearly dependent kernels about forty.
 MOST_ROUNDS_OF_SIGNAL = 200
-# A cycle of sweeps: the first one is over all coefficients, the others over nonzero coefficients at positions
-# whose correlations have moved by the share LEAST_DRIFT of the penalty.
+# Number of sweeps in a cycle.  The first sweep is over all coefficients, the others are over the nonzero
+# coefficients at positions whose correlations have changed by the share LEAST_DRIFT of the penalty.
 CYCLE = 10
 LEAST_DRIFT = 3e-3
 # Most cycles before the first step, and before each later step.
 FIRST_CYCLES, CYCLES = 25, 15
-# Passes over windows, if there are any, and the cycles after them: in one dimension a step is cheap.
+# Number of passes over windows, and most cycles after them: fewer, because a step in one dimension is cheap.
 WINDOW_PASSES = 4
 FIRST_CYCLES_OF_WINDOWS, CYCLES_OF_WINDOWS = 2, 3
 # Damping of steps, as a share of the diagonal.
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-8, 1.0
-# Factors on the damping: DAMPING_GAIN times the share of the support that changed sign, between LEAST_CHANGE
-# and MOST_CHANGE; NO_CHANGE if no sign changed; CHANGE_UNDONE after a step that is undone.
+# Factor on the damping after a step: DAMPING_GAIN times the share of the support that changed sign, limited
+# to the range from LEAST_CHANGE to MOST_CHANGE.  It is NO_CHANGE if no sign changed, and CHANGE_UNDONE after
+# a step that was undone.
 DAMPING_GAIN = 15.0
 NO_CHANGE, LEAST_CHANGE, MOST_CHANGE, CHANGE_UNDONE = 0.1, 0.25, 3.0, 5.0
-# The damping of equations that are solved to rounding, so that atoms may depend on each other.  A refinement
-# multiplies an error along an eigenvector by share / (share + eigenvalue).
+# Damping of equations that are solved to rounding, as a share of the diagonal: with it, atoms may be linearly
+# dependent.  A refinement multiplies the error along an eigenvector by share / (share + eigenvalue).
 PRECISE_DAMPING = 1e-10
-# Most refinements of a solution.  Each gains some digits; two or three are usual.
+# Most refinements of a solution.  Each refinement gains some digits; usually two or three are needed.
 MOST_REFINEMENTS = 10
-# The equations of dependent atoms may have no solution.  They count as such if the defect that is left
-# exceeds rounding by this factor.
+# Atoms count as linearly dependent, and their equations as unsolvable, if the remaining defect exceeds
+# rounding by this factor.
 DEPENDENT_DEFECT = 1e3
 # Length of a window, in units of the positions that a kernel overlaps on one side.
 OVERLAPS = 2
-# Most atoms of a window: their Gram matrix takes 134 MB.
+# Most atoms of a window, whose Gram matrix then takes 134 MB.
 MOST_ATOMS = 4096
-# Least length of a signal, in windows: for shorter signals the Gram matrix of a window costs too much.
+# Least length of a signal, in windows.  For shorter signals, computing the Gram matrix of a window costs more
+# than the windows gain.
 FEWEST_WINDOWS = 8
 NO_CORRELATIONS = np.empty((0, 0))
 
@@ -108,7 +110,7 @@ def gram_part(dictionary: ConvolutionalAtoms, atoms: np.ndarray, curvatures: np.
     stencil, (n_rows, n_columns) = dictionary.stencil, dictionary.grid_shape
     reach_rows, reach_columns = stencil.shape[1] // 2, stencil.shape[2] // 2
     first = np.searchsorted(atoms, dictionary.n_kernels * np.arange(dictionary.n_positions + 1))
-    # Count the members in reach of each position: first in one row of the grid, then in all rows.
+    # Count the members in reach of each position, first in each row of the grid, then in all rows.
     rows, columns = np.arange(n_rows), np.arange(n_columns)
     starts = n_columns * rows[:, np.newaxis]
     in_row = first[starts + np.minimum(columns + reach_columns + 1, n_columns)]
@@ -124,7 +126,7 @@ def gram_part(dictionary: ConvolutionalAtoms, atoms: np.ndarray, curvatures: np.
 
 
 class _Step(NamedTuple):
-    """A step: its origin, its target on the support, the atoms that change sign, and whether it is exact."""
+    """A step to a target: its origin, the target on the support, and the atoms that change sign."""
 
     code: np.ndarray
     image: np.ndarray
@@ -132,11 +134,11 @@ class _Step(NamedTuple):
     support: np.ndarray
     target: np.ndarray
     crossed: np.ndarray
-    solves: bool
+    solves: bool  # whether the target solves the equations
 
 
 class ActiveSetSearch:
-    """The method for one signal; it starts from the currents of some atoms."""
+    """The method for one signal, which starts from some atoms and their currents."""
 
     def __init__(
         self, problem: LassoProblem, diagonal: np.ndarray, atoms: np.ndarray, currents: np.ndarray
@@ -157,7 +159,7 @@ class ActiveSetSearch:
         self._tolerance = VIOLATION_ROUNDING * reach.max() * norms
         self._noise = VIOLATION_ROUNDING * problem.energies[0]
         self._grid = _kernel_grid(dictionary)
-        self.n_multiply_adds = self._grid.n_multiply_adds  # one entry, which the kernels increase
+        self.n_multiply_adds = self._grid.n_multiply_adds  # an array of one entry, which kernels increase
         self.code = np.zeros(by_position)
         # An atom of norm zero is never in the code.
         self.code.ravel()[atoms] = np.where(norms[atoms] > 0.0, currents / diagonal.ravel()[atoms], 0.0)
@@ -180,7 +182,7 @@ class ActiveSetSearch:
             self.n_rounds += 1
             self._sweep(n_cycles)
             n_cycles = later_cycles
-            # If sweeps led back to the origin of the step, the method would repeat it without end.
+            # Undo a step if sweeps led back to its origin: otherwise the method would repeat it without end.
             if step is not None and not self._rise(step) < -self._noise:
                 self._take_back(step)
                 step, precise = None, False
@@ -189,13 +191,13 @@ class ActiveSetSearch:
                 self._adapt_damping(step)
             step = self._step(precise)
             if not step.solves and step.crossed.any():
-                # Atoms depend on each other: move downhill until one of them vanishes.
+                # The atoms are linearly dependent: move downhill until one of them vanishes.
                 self._move_to_crossing(step)
                 step, n_cycles = None, 0
                 continue
             target = np.where(step.crossed, 0.0, step.target)
-            # No penalty on the way may exceed the objective of the zero code: for dependent atoms, a target
-            # may be so far away that the residual would lose all its digits.
+            # Refuse a target whose penalty term exceeds the objective of the zero code: for dependent atoms,
+            # it may be so far away that the residual would lose all its digits.
             if not np.abs(target) @ self._l1_weights.ravel()[step.support] <= self.problem.energies[0]:
                 self._take_back(step)
                 step, precise = None, False
@@ -220,8 +222,8 @@ class ActiveSetSearch:
         return support, code[support]
 
     def _descend(self, windows: Windows) -> None:
-        """Descend over windows, each pass shifted by half a window."""
-        # For dependent kernels, rounding may make the objective of a window rise: such a pass is undone.
+        """Solve window after window; each pass is shifted by half a window."""
+        # For dependent kernels, rounding may let the objective of a window rise.  Such a pass is undone.
         for k in range(WINDOW_PASSES):
             code, image, objective = self.code.copy(), self.image, self._objective()
             offset = k % 2 * (windows.n_positions // 2)
@@ -303,13 +305,13 @@ class ActiveSetSearch:
 
     def _take_back(self, step: _Step) -> None:
         """Return to the origin of a step, and move towards its target until the first atoms vanish."""
-        # The next step is damped more.
+        # Damp the next step more.
         self.damping = min(CHANGE_UNDONE * self.damping, MOST_DAMPING)
         self.code, self.image = step.code, step.image
         self._move_to_crossing(step)
 
     def _move_to_crossing(self, step: _Step) -> None:
-        """Move from the origin of a step towards its target until the first atoms vanish, if any does."""
+        """Move from the origin of a step towards its target until the first atoms vanish, if any do."""
         if step.crossed.any():
             values = step.code.ravel()[step.support]
             shares = values[step.crossed] / (values - step.target)[step.crossed]
@@ -342,7 +344,6 @@ def _kernel_grid(dictionary: ConvolutionalAtoms) -> KernelGrid:
         width,
         kernels,
         np.sqrt(dictionary.squared_norms[: len(kernels)]),
-        np.ascontiguousarray(kernels.T),
         kernels @ kernels.T,
         np.empty(height * width),
         np.empty(len(kernels)),
@@ -351,7 +352,7 @@ def _kernel_grid(dictionary: ConvolutionalAtoms) -> KernelGrid:
 
 
 def _factor(part: GramPart, diagonal: np.ndarray, damping: float) -> Factor:
-    """Return the factor; damp more as long as rounding makes the matrix indefinite."""
+    """Return the factor; increase the damping as long as rounding makes the matrix indefinite."""
     while True:
         try:
             return Factor(part, diagonal, damping)
@@ -364,8 +365,8 @@ def _refined(
 ) -> tuple[np.ndarray, float, int]:
     """Return the solution of ``G (y - start) = defect``, the largest remaining defect, and multiply-adds."""
     # Defects are in units of `tolerance`.  If there are many solutions, the result is one near the start.  If
-    # there is none, because atoms depend on each other, the result lies downhill from the start, and far away
-    # in the direction in which the penalty falls and the image stays the same.
+    # there is none, because atoms are dependent, the result lies downhill from the start and far away, in a
+    # direction in which the penalty falls and the image stays the same.
     solution = start
     largest = np.max(np.abs(defect) / tolerance, initial=0.0)
     moved, product = np.zeros((2, len(start)))
@@ -394,7 +395,7 @@ class Windows:
         self.n_positions = window.n_positions
         self._atoms = GramMatrix(checks.read_only(rows @ rows.T))
         self._squared_norms = window.squared_norms
-        # `solve` sets the correlations, which depend on the coefficients outside a window.
+        # `solve` sets the correlations, which depend on coefficients outside of a window.
         self._terms = Terms(
             NO_CORRELATIONS,
             checks.read_only(problem.l1_weights[:n_atoms].copy()),
@@ -405,7 +406,7 @@ class Windows:
 
     def solve(self, starts: np.ndarray, code: np.ndarray, correlations: np.ndarray) -> int:
         """Minimise over all coefficients of some windows; return the multiply-adds."""
-        # Code and correlations have the shape (n_positions, n_kernels).
+        # `code` and `correlations` have the shape (n_positions, n_kernels).
         n_atoms = len(self._squared_norms)
         positions = starts[:, np.newaxis] + np.arange(self.n_positions)
         old = sparse.csr_array(code[positions].reshape(len(starts), n_atoms))
@@ -420,7 +421,7 @@ class Windows:
 
 
 def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:
-    """Return the windows of a problem; None if they would not pay, or if penalties differ among positions."""
+    """Return the windows of a problem; None if they gain nothing, or penalties differ between positions."""
     dictionary = problem.atoms
     assert isinstance(dictionary, ConvolutionalAtoms)
     height, length = dictionary.kernels.shape[1:3]

@@ -1,10 +1,10 @@
 """A Cholesky factorisation of a part of the Gram matrix of a convolutional dictionary.
 
-Kernels overlap only with kernels near by.  A strip of positions, as wide as kernels reach, therefore divides
-the grid into two sides with no entry of the matrix between them.  Each side is divided in the same way, down
-to small rectangles.  Sides are eliminated before the strip between them, by dense products of matrices.  For
-n positions this takes n^(3/2) operations and n log n numbers; a matrix of a hundred thousand atoms is
-factored in about a second.
+Kernels overlap only with nearby kernels.  A strip of positions as wide as the reach of kernels therefore
+divides the grid into two sides, and the matrix has no entry between the sides.  Each side is divided in the
+same way, down to small rectangles.  Sides are eliminated before the strip between them, by dense products of
+matrices.  For n positions this takes n^(3/2) operations and n log n numbers.  A matrix of a hundred thousand
+atoms is factored in about a second.
 
 References: George (1973), SIAM Journal on Numerical Analysis 10: nested dissection.  Duff and Reid
 (1983), ACM Transactions on Mathematical Software 9: fronts.
@@ -17,7 +17,7 @@ import numpy as np
 from solvers._kernels.sweeps import GramPart, add_entries, add_remainder
 from solvers.workers.blas import load_scipy_linalg
 
-# Rectangles with fewer members are not divided: `python -m tests.benchmarks convolution`.
+# A rectangle with fewer members is not divided: `python -m tests.benchmarks convolution`.
 LEAST_MEMBERS = 64
 
 
@@ -25,9 +25,9 @@ class _Front(NamedTuple):
     """The rows of the factor of one rectangle, or of the strip that divides it."""
 
     own: np.ndarray  # members eliminated here
-    border: np.ndarray  # members around the rectangle that kernels reach, which are eliminated later
-    triangle: np.ndarray  # the factor of own x own, lower
-    below: np.ndarray  # the factor of border x own
+    border: np.ndarray  # members around the rectangle within reach of kernels, which are eliminated later
+    triangle: np.ndarray  # the lower triangle of the factor, rows and columns of `own`
+    below: np.ndarray  # the rows of `border` and columns of `own` of the factor
 
 
 class Factor:
@@ -39,7 +39,7 @@ class Factor:
         load_scipy_linalg()
         self._part, self._diagonal, self._damping = part, diagonal, damping
         n_positions, n_members = part.n_rows * part.n_columns, len(diagonal)
-        # Rectangles with more positions are divided.
+        # A rectangle with more positions is divided.
         self._most_positions = max(least_members * n_positions / max(n_members, 1), 1)
         self._positions = np.arange(n_positions).reshape(part.n_rows, part.n_columns)
         self._is_eliminated = np.zeros(n_positions, dtype=np.bool_)
@@ -86,7 +86,7 @@ class Factor:
         place[own] = place[border] = -1
         if len(own):
             n_own, n_border = len(own), len(border)
-            # The triangle; then the rows below it and their remainder.
+            # First line: work of the triangle.  Second line: work of the rows below it, and their remainder.
             self.n_multiply_adds += n_own * (n_own + 1) * (n_own + 2) // 6
             self.n_multiply_adds += n_border * n_own * (n_own + n_border + 2) // 2
             triangle, failed = dpotrf(triangle, lower=1, clean=0, overwrite_a=1)

@@ -1,22 +1,23 @@
 """The active-set method for an array of atoms, with a Gram matrix or without one.
 
-`codes_by_kernel` does all of it in one kernel.  Without a Gram matrix a `Search` for each signal alternates:
+With a Gram matrix, one kernel does everything (`codes_by_kernel`).  Without one, a `Search` for each signal
+repeats these steps:
 
 1.  `solvers._kernels.active_set` solves the problem of the members of the working set W, with their Gram
     matrix.  When W has grown, it continues with the same factor.
-2.  The residual r = s - a D of that code is computed from the atoms.  Correlations with it say which atoms
-    outside W violate their conditions, |d_i.r| > lambda_i.
-3.  The worst violators join W.  If there is none, the code is optimal.
+2.  The residual r = s - a D of that code is computed from the atoms.  The correlations of atoms with the
+    residual say which atoms outside W violate their conditions, |d_i.r| > lambda_i.
+3.  The worst violators join W.  If there are no violators, the code is optimal.
 
 A few signals are solved one by one; each round reads all atoms.
 
 Many signals share one product of matrices per round, in single precision (`solvers.problem.largest`): the
-residuals of all signals that are not done, times the dictionary.  For each signal it lists the atoms that
-have the largest correlations with the residual, and bounds the correlations of all others.  Correlations of
-listed atoms are then computed in double precision, and violators join, until no listed atom violates its
-condition.  Then the signal takes part in the next product, until no atom violates its condition.  After the
-first two products, each product also gives certificates (`solvers.certificate.compiled.certify_and_list`).
-Before that, the equations of the support are solved once more with its atoms in order, so that the bits of a
+residuals of all unfinished signals, times the dictionary.  For each signal, the product lists the atoms with
+the largest correlations with the residual, and bounds the correlations of all other atoms.  Correlations of
+listed atoms are then computed in double precision, and violators join W, until no listed atom violates its
+condition.  Then the signal takes part in the next product, until no atom at all violates its condition.
+After the first two products, each product also gives certificates (`certify_and_list`).  Before these are
+computed, the equations of the support are solved once more with its atoms in order, so that the bits of a
 code depend only on its support, not on the other signals.
 """
 
@@ -54,16 +55,17 @@ from solvers.problem.matrix import UnitAtoms
 from solvers.problem.parts import with_shared_mask
 from solvers.results.codes import AT_LIMIT, AT_PRECISION, GRAM, METHOD, Codes, as_sparse
 
-# Signals times atoms in one call of a kernel: a call takes some milliseconds, so that Ctrl-C is quick.
+# Number of signals times atoms in one call of a kernel.  A call then takes a few milliseconds, so that Ctrl-C
+# is quick.
 VALUES_PER_CALL = 100_000
-# Most rounds for one signal, per atom of the dictionary.  The limit is reached only if rounding errors make a
-# support come back.
+# Most rounds for one signal, per atom of the dictionary.  A search reaches the limit only if rounding errors
+# make a support return.
 ROUNDS_PER_ATOM = 10
-# Without a Gram matrix, violators that join W together: as many as S has atoms, and at least this number.
+# Without a Gram matrix, the number of violators that join W together is the size of S, but at least this.
 LEAST_JOINING_WITHOUT_GRAM = 60
-# Atoms listed for each signal, in addition to its support: `python -m tests.benchmarks 65,536`.
+# Number of atoms listed for each signal, in addition to its support: `python -m tests.benchmarks 65,536`.
 ATOMS_LISTED = 128
-# Shared products without certificates at the beginning, while codes still move far.
+# Number of shared products without certificates at the beginning, while codes still change much.
 PLAIN = 2
 
 
@@ -93,7 +95,7 @@ def codes_by_kernel(
 
 
 def status_of(ended: np.ndarray) -> np.ndarray:
-    """Return the status of searches: ended, so that only rounding is left, or stopped at the most rounds."""
+    """Return the status of searches: AT_PRECISION if a search ended, AT_LIMIT if its rounds were used up."""
     return np.where(ended, AT_PRECISION, AT_LIMIT)
 
 
@@ -101,9 +103,10 @@ def write_path(
     atoms: Atoms, terms: Terms, l1: np.ndarray, l2: np.ndarray, max_rounds: int, codes: np.ndarray,
     report: np.ndarray,
 ) -> None:  # fmt: skip
-    """Solve a path as `solve_path`, with the Gram matrix of those atoms that may be active."""
-    # The first members are the atoms with the largest correlations.  Atoms that violate their conditions join
-    # them, those of the largest penalties first, and the path is solved again from the first violation on.
+    """Solve a path as `solve_path` does, with the Gram matrix of only the atoms that may be active."""
+    # The first members are the atoms with the largest correlations.  The path is solved for these members.
+    # Then atoms that violate their conditions join, beginning at the largest penalties, and the path is
+    # solved again from the first violation on.
     n_first, begin = min(atoms.shape), 0
     with float_errors(over="ignore"):  # in units of tiny norms
         ratios = np.abs(terms.correlations[0]) * terms.inverse_norms
@@ -132,14 +135,14 @@ def write_path(
 
 
 def entries_at(start: RowEntries, signal: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the atoms that a signal starts from, and their currents."""
+    """Return the atoms from which a signal starts, and their currents."""
     entries = slice(start.pointers[signal], start.pointers[signal + 1])
     # Joining atoms have the same type (int64), so that kernels are compiled once.
     return start.columns[entries].astype(np.int64), start.values[entries]
 
 
 class Members:
-    """The working set W, which serves one signal after the other: atoms, and their part of the problem."""
+    """The working set W of atoms with their part of the problem; W serves one signal after the other."""
 
     def __init__(self, problem: LassoProblem, capacity: int) -> None:
         self.problem = problem
@@ -159,10 +162,10 @@ class Members:
         return is_among
 
     def join(self, before: int, size: int, atoms: np.ndarray, rows: np.ndarray, features: np.ndarray) -> int:
-        """Append atoms to the members, of which `size` are in S; return the number of members."""
+        """Append atoms to W, of whose members `size` are in S; return the new number of members."""
         after = before + len(atoms)
         if after > len(self.rows):
-            # `np.empty` reserves memory, but does not touch it.
+            # Room for twice as many members costs little: `np.empty` does not touch the memory.
             old, old_rows = self.work, self.rows
             self.work, self.scratch = new_working_set(2 * after), new_scratch(2 * after)
             copy_members_kernel(self.work, old, before, size)
@@ -185,7 +188,7 @@ class Members:
 
 
 class Search:
-    """The method for one signal; searches of many signals take turns with one W."""
+    """The method for one signal; the searches of many signals share one W, and use it in turn."""
 
     def __init__(self, members: Members, signal: int, max_rounds: int | None) -> None:
         self.members = members
@@ -194,19 +197,19 @@ class Search:
         self._roots = roots if roots is None or roots.ndim == 1 else roots[signal]
         self.features = self.weighted(members.signals[signal])
         self._tolerance = VIOLATION_ROUNDING * float(norms_of(self.features[np.newaxis])[0])
-        # The support, its values, the residual and the objective.
+        # The present code: its atoms, their values, the residual and the objective.
         self.atoms, self.code = np.empty(0, dtype=np.int64), np.empty(0)
         self.residual, self.objective = self.features, np.inf
         self.n_members = self._size = 0
         self._is_at_start = False
         self.n_multiply_adds = self.n_gram_multiply_adds = 0
         self.n_listed = ATOMS_LISTED  # atoms that the next product has to list in addition to the support
-        # `is_done` : the search is over.  `ended` : no atom violates its condition by more than rounding.
-        # A zero signal is solved by the zero code.
+        # `is_done` is True when the search is over; `ended` is True if no atom then violates its condition by
+        # more than rounding.  A zero signal has the zero code.
         self.is_done = self.ended = self._tolerance == 0.0
 
     def weighted(self, features: np.ndarray) -> np.ndarray:
-        """Return features times the roots of their weights."""
+        """Return values of features times the roots of the weights of features."""
         return features if self._roots is None else features * self._roots
 
     def rows_of(self, atoms: np.ndarray) -> np.ndarray:
@@ -214,7 +217,7 @@ class Search:
         return self.weighted(self.members.problem.atoms.take(atoms))
 
     def start(self, start: RowEntries, signal: int) -> bool:
-        """Solve the problem of the atoms that a start names; return whether it is solved."""
+        """Solve the problem of the atoms of a start; return whether it is solved."""
         atoms, currents = entries_at(start, signal)
         # Keep at most n_features atoms: more would be dependent.  An atom of norm zero is never a member.
         relative = np.abs(currents) * self.members.inverse_norms[atoms]
@@ -226,7 +229,7 @@ class Search:
         return self.solve()
 
     def begin(self, atoms: np.ndarray, signs: np.ndarray) -> None:
-        """Make some atoms the first members, and the support."""
+        """Make some atoms the only members of W, and the support S."""
         self.n_members = self._size = 0
         self.join(atoms, self.rows_of(atoms))
         work = self.members.work
@@ -235,12 +238,12 @@ class Search:
         self._is_at_start = True
 
     def join(self, atoms: np.ndarray, rows: np.ndarray) -> None:
-        """Make atoms the next members."""
+        """Append atoms to the members of W."""
         self.n_members = self.members.join(self.n_members, self._size, atoms, rows, self.features)
         self.n_gram_multiply_adds += len(atoms) * self.n_members * len(self.features)
 
     def solve(self) -> bool:
-        """Solve the problem of the members; return whether it is solved."""
+        """Solve the problem of the members of W; return whether it is solved."""
         members = self.members
         self._size, self.rounds_left, solved = solve_within_kernel(
             members.work, self.n_members, self._size, self._tolerance, self.rounds_left, self._is_at_start,
@@ -251,7 +254,7 @@ class Search:
         return bool(solved)
 
     def refine(self, solved: bool) -> None:
-        """Refine the solution of the equations, if there is one, and put its atoms in order."""
+        """Refine the solution of the equations if it is `solved`, and sort the atoms of the code."""
         if solved:
             refine_kernel(self.members.work, self._size)
             self._read()
@@ -259,7 +262,7 @@ class Search:
         self.atoms, self.code = self.atoms[order], self.code[order]
 
     def _read(self) -> None:
-        """Read support and values, and compute the residual and the objective."""
+        """Read the code from W, and compute its residual and its objective."""
         members, work = self.members, self.members.work
         active, sizes, signs = (part[: self._size] for part in (work.active, work.value, work.sign))
         active, sizes, signs = active[sizes > 0.0], sizes[sizes > 0.0], signs[sizes > 0.0]
@@ -272,7 +275,7 @@ class Search:
         work.n_multiply_adds[0] = 0
 
     def violators(self, atoms: np.ndarray | slice, correlations: np.ndarray) -> np.ndarray:
-        """Return the places of the atoms that violate most, from their correlations with the residual."""
+        """Return the places of the worst violators, from correlations of atoms with the residual."""
         problem = self.members.problem
         excess = np.where(problem.positive[atoms], correlations, np.abs(correlations))
         excess -= problem.l1_weights[atoms]
@@ -285,7 +288,7 @@ class Search:
         return places
 
     def advance(self, largest: Largest, k: int) -> bool:
-        """Continue with the atoms that correlate most with the residual; return True if no atom violates."""
+        """Continue with the atoms that correlate most with the residual; return True at the optimum."""
         members = self.members
         self.n_multiply_adds += members.problem.atoms.array.size
         error = largest.errors[k]
@@ -295,7 +298,7 @@ class Search:
         listed, n_suspects = listed[outside], np.count_nonzero(bounds[outside] >= 1.0)
         joining = self._violating(listed[:n_suspects], self.rows_of(listed[:n_suspects]))
         if not len(joining):
-            # If unlisted atoms may violate their conditions, the next product has to list more atoms.
+            # If atoms that are not listed may violate their conditions, the next product lists more atoms.
             self.is_done = self.ended = bool(largest.others[k] + error < 1.0)
             self.n_listed *= 4
             return self.is_done
@@ -305,21 +308,21 @@ class Search:
             self.join(listed[joining], rows[joining])
             objective, solved = self.objective, self.solve()
             if not solved or not self.objective < objective:
-                # The rest is rounding.
+                # The objective no longer falls: only rounding is left.
                 self.is_done, self.ended = True, solved
                 break
             joining = self._violating(listed, rows)
         return False
 
     def settle(self) -> None:
-        """Solve the equations of the support once more, with its atoms in order."""
+        """Solve the equations of the support once more, with sorted atoms."""
         if len(self.atoms):
             order = np.argsort(self.atoms)
             self.begin(self.atoms[order], np.sign(self.code[order]))
             self.refine(self.solve())
 
     def _violating(self, atoms: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return the places of the listed atoms outside of the support that violate most."""
+        """Return the places of the worst violators among listed atoms outside of the support."""
         self.n_multiply_adds += rows.size
         correlations = rows @ self.residual
         correlations[self.members.among(atoms, self.atoms)] = 0.0
@@ -327,7 +330,7 @@ class Search:
 
 
 def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
-    """Return the codes of searches whose atoms are in order."""
+    """Return the codes of searches, whose atoms must be sorted."""
     pointers = np.cumsum([0, *(len(search.atoms) for search in searches)])
     atoms = np.concatenate([search.atoms for search in searches])
     values = np.concatenate([search.code for search in searches])
@@ -338,8 +341,8 @@ def results_of(searches: Sequence[Search], optimality: Optimality | None = None)
     """Return the codes of searches with their counts."""
     n_rounds, n_multiply_adds, n_gram_multiply_adds, ended = np.array(
         [
-            (one.max_rounds - one.rounds_left, one.n_multiply_adds, one.n_gram_multiply_adds, one.ended)
-            for one in searches
+            (each.max_rounds - each.rounds_left, each.n_multiply_adds, each.n_gram_multiply_adds, each.ended)
+            for each in searches
         ]
     ).T
     work = {METHOD: n_multiply_adds, GRAM: n_gram_multiply_adds}
@@ -380,7 +383,7 @@ def codes_of_many(
     start: RowEntries,
     max_rounds: int | None,
 ) -> Codes:
-    """Return the optimal codes of some signals, which share products."""
+    """Return the optimal codes of some signals, which share products of matrices."""
     members = Members(problem, plan.COSTS.working_set)
     searches = []
     for signal in signals:

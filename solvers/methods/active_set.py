@@ -25,43 +25,44 @@ from solvers.results.result import SparseCodingResult, Start
 from solvers.workers.blas import one_blas_thread
 
 NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
-# A code with a gap above this share of the energy is poor; the number of steps that lead elsewhere.
+# A code is poor if its gap exceeds this share of the signal's energy.  For such a signal, the method starts
+# again from FIRST_ITERATIONS steps of FISTA.
 POOR = 1e-3
 FIRST_ITERATIONS = 10
 
 
 @dataclass(frozen=True)
 class ActiveSet(Method):
-    """Solve the optimality equations on a support, and correct it until it is right.
+    """Solve the optimality equations on a support, and correct the support until it is optimal.
 
-    With S the support (the active set), G the Gram matrix, b the correlations of the signal and gamma the
-    curvatures of the penalty, a round solves::
+    Let S be the support (the active set), G the Gram matrix, b the correlations of the signal with the atoms,
+    and gamma the curvatures of the penalty.  Each round solves::
 
         (G_SS + diag gamma_S) a_S = b_S - lambda_S sign(a_S)
 
-    Atoms that would change their signs leave S; then atoms whose correlations with the residual exceed
-    their penalties enter S.  Where there is none, the code is optimal to rounding, whatever `tol`, unless the
-    atoms are so nearly dependent that double precision cannot solve the equations.  The method solves an
-    array of atoms by a Cholesky factor that is updated, and a convolutional dictionary by coordinate descent,
-    damped steps and a sparse factorisation.
+    Atoms that would change their signs leave S.  Then atoms whose correlations with the residual exceed their
+    penalties enter S.  If there are no such atoms, the code is optimal to rounding for any `tol`, unless the
+    atoms are so nearly dependent that double precision cannot solve the equations.  For an array of atoms the
+    method updates a Cholesky factor.  For a convolutional dictionary it uses coordinate descent, damped steps
+    and a sparse factorisation.
 
-    A start gives a support, signs and proportions; the optimum does not depend on it.  The result of
-    `solve_spiking` gives the atoms whose neurons fired, with their average currents.
+    A start gives a support with signs and proportions; the optimum does not depend on the start.  If the
+    start is a result of `solve_spiking`, its support is the atoms whose neurons fired.
 
     Parameters
     ----------
     max_rounds : int, optional
-        Most rounds for each signal; by default 10 for each atom, or 200 with a convolutional dictionary.
+        The most rounds for each signal; by default 10 per atom, or 200 with a convolutional dictionary.
 
     Notes
     -----
-    Where a signal does not reach `tol`, its code is the best of the method's, the start's and zero; and,
-    where these are poor, the code of the method from a few steps of FISTA.
+    If a signal does not reach `tol`, its code is the best of the method's code, the start, and zero.  If this
+    code is poor, the method also starts from a few steps of FISTA.
 
-    For few signals in a large dictionary only the entries of the Gram matrix between atoms that may be active
-    are computed, unless the problem has the matrix; more signals share products with all atoms while that
-    takes less time than the matrix (`solvers.plan`).  The first holds for any number of signals that have
-    masks of their own; a mask that all share has a Gram matrix.
+    For few signals in a large dictionary, the method computes only the entries of the Gram matrix between
+    atoms that may be active, unless the problem already has the matrix.  More signals share products with all
+    atoms while these take less time than the matrix (`solvers.plan`).  Signals with different masks never use
+    a Gram matrix; signals that share one mask may.
 
     References
     ----------
@@ -83,23 +84,23 @@ class ActiveSet(Method):
             checks.positive_integer("max_rounds", self.max_rounds)
 
     def reason(self, status: Status) -> str:
-        """Return in words why signals missed `tol`."""
+        """Return the words of the warning that say why signals missed `tol`."""
         return "within its rounds" if status == Status.AT_LIMIT else super().reason(status)
 
     def prepare(self, problem: LassoProblem) -> AtomProducts:
-        """Return the Gram matrix, or the products in its place."""
+        """Return the Gram matrix, or the products that replace it."""
         return products_of(problem, on_demand=True, most_signals=most_on_demand(problem.n_atoms))
 
     def batches(self, problem: LassoProblem, prepared: AtomProducts, n_workers: int) -> list[slice]:
-        """Return the signals that are solved together: those that share products, if any do."""
+        """Return batches of signals that are solved together; signals that share products form a batch."""
         if isinstance(prepared, SharedProducts):
             return prepared.batches(problem, n_workers)
         return super().batches(problem, prepared, n_workers)
 
     def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
-        """Return codes at each penalty from one call of a kernel for each signal."""
+        """Return the codes at all penalties, from one call of a kernel for each signal."""
         n_atoms, shape = problem.n_atoms, (problem.n_signals, len(penalties))
-        # Read-only, as all else of a problem: `solve_path` is compiled once.
+        # All arrays of a problem are read-only, so that `solve_path` is compiled only once.
         l1 = checks.read_only(np.stack([penalty.l1 for penalty in penalties]))
         l2 = checks.read_only(np.stack([penalty.l2 for penalty in penalties]))
         codes, report = np.zeros((*shape, n_atoms)), np.zeros((*shape, N_REPORTED), dtype=np.int64)
@@ -117,22 +118,22 @@ class ActiveSet(Method):
         return Codes(values, n_rounds, None, {METHOD: n_multiply_adds}, {"n_corrections": changes.T.ravel()})
 
     def search(self, best: BestCodes, prepared: AtomProducts) -> Iterator[Found]:
-        """Yield optimal codes; where rounding leads astray, also those from other starts."""
+        """Yield optimal codes; if rounding made a code poor, also yield codes from other starts."""
         problem, signals = best.problem, best.active
         starts = _currents(problem, best.start)
         yield signals, prepared.optimal_codes(problem, signals, starts, self.max_rounds)
-        # On a support that is close to singular the equations may lead astray.
+        # On a nearly singular support, rounding may lead the method to a poor code.
         best.fall_back()
         is_poor = ~(best.gaps[best.active] <= POOR * problem.energies[best.active])
         if self.max_rounds is None and problem.atoms.is_matrix:
-            # One by one: steps of FISTA are rounded differently beside others.
+            # Signals are solved one by one, so that the rounding of FISTA does not depend on other signals.
             for signals in best.active[is_poor, np.newaxis]:
                 yield from self._from_elsewhere(best, prepared, signals)
 
     def _from_elsewhere(
         self, best: BestCodes, prepared: AtomProducts, signals: np.ndarray
     ) -> Iterator[Found]:
-        """Yield the codes of one signal from a few steps of FISTA: another support may not lead astray."""
+        """Yield codes of one signal from a few steps of FISTA, which lead the method to another support."""
         part = best.problem.subset(signals)
         step = gradient_step(part)
         iterates = Iterates(part, step, np.zeros((1, part.n_atoms)))
@@ -141,13 +142,13 @@ class ActiveSet(Method):
         first = Codes(as_sparse(iterates.codes / step.norms), np.zeros(1, dtype=np.int64))
         first.work[METHOD] = iterates.n_products
         before = _currents(part, None if best.start is None else best.start.at(signals))
-        for found in (first, prepared.optimal_codes(part, np.arange(1), _currents(part, first))):
-            found.info["n_corrections"] = count_corrections(before, np.arange(1), found.values)
-            yield signals, found
+        for codes in (first, prepared.optimal_codes(part, np.arange(1), _currents(part, first))):
+            codes.info["n_corrections"] = count_corrections(before, np.arange(1), codes.values)
+            yield signals, codes
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
         """Return the code of a single signal by one call of a kernel; None if it misses `tol`."""
-        # All that is left to BLAS.
+        # Only the Gram matrix and the correlations use BLAS.
         with nullcontext() if problem.has_gram and "correlations" in vars(problem) else one_blas_thread():
             gram, correlations = problem.gram, problem.correlations
         currents = _currents(problem, start)
@@ -159,11 +160,11 @@ class ActiveSet(Method):
             currents.values, max_rounds, report[:, 0], atoms, values,
         )  # fmt: skip
         n_rounds, _, n_multiply_adds = report[N_FIGURES:].astype(np.int64)
-        found = code_of_kernel(problem, atoms[:size], values[:size], report[:N_FIGURES], n_rounds)
-        found.work[METHOD], found.info["n_corrections"] = n_multiply_adds, np.array([size])
+        code = code_of_kernel(problem, atoms[:size], values[:size], report[:N_FIGURES], n_rounds)
+        code.work[METHOD], code.info["n_corrections"] = n_multiply_adds, np.array([size])
         if start is not None:
-            found.info["n_corrections"] = count_corrections(currents, np.arange(1), found.values)
-        return found if found.reach(problem, tol) else None
+            code.info["n_corrections"] = count_corrections(currents, np.arange(1), code.values)
+        return code if code.reach(problem, tol) else None
 
 
 @documented(ActiveSet)
@@ -176,12 +177,12 @@ def solve_active_set(
     progress: bool = False,
     max_rounds: int | None = None,
 ) -> SparseCodingResult:
-    """Solve a LASSO by an active-set method: optimality equations on a support that is corrected."""
+    """Solve a LASSO by an active-set method: solve equations on a support, and correct the support."""
     return solve(problem, ActiveSet(max_rounds), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 def _currents(problem: LassoProblem, start: Codes | None) -> RowEntries:
-    """Return where the signals of a problem start, as kernels take it: average currents, or ||d_i||^2 a_i."""
+    """Return the starts of signals as kernels take them: average currents, or ||d_i||^2 a_i."""
     if start is None:
         return RowEntries(np.zeros(problem.n_signals + 1, dtype=np.int32), NO_ATOMS, NO_CURRENTS)
     if "average_currents" in start.info:

@@ -12,11 +12,12 @@ from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, BestCodes, Found
 
-# The gap is computed after one time constant, and again each time the elapsed time has grown by a quarter.
+# Time of the first gap, in time constants.  Further gaps follow whenever the elapsed time has grown by the
+# share CHECK_SHARE_OF_TIME.
 FIRST_CHECK = 1.0
 CHECK_SHARE_OF_TIME = 0.25
-# Relative tolerance of the integrator, as a share of `tol`, and its limits: a coarser tolerance costs
-# stability, and integration in double precision cannot be finer.
+# Relative tolerance of the integrator, as a share of `tol`, and its limits: a larger tolerance makes the
+# integration unstable, and a smaller one is below the rounding of double precision.
 INTEGRATOR_PART = 0.1
 INTEGRATOR_RANGE = (1e-13, 1e-4)
 
@@ -56,7 +57,7 @@ def flow(
         return drive - potential + active @ weights
 
     atol = relative_tolerance * max(float(np.abs(drive).max()), float(np.min(threshold)))
-    with float_errors(over="ignore", invalid="ignore"):  # of a flow that blows up, reported below
+    with float_errors(over="ignore", invalid="ignore"):  # a flow that overflows is reported below
         solution = solve_ivp(
             slope, (0.0, times[-1]), potential, t_eval=times, rtol=relative_tolerance, atol=atol
         )
@@ -75,9 +76,10 @@ class Analog(Method):
 
         du/dt = b - u - (G - 1) a      a_i = T(u_i) / (1 + m_i)
 
-    Along the flow the objective never increases, dE/dt = - sum over active of (du_i/dt)^2 / (1 + m_i); when
-    the flow comes to rest, the code is optimal.  By default potentials start at zero.  With a start, its code
-    is the activity at first, and silent atoms are as near to their equilibrium, b - (G - 1) a, as possible.
+    Along the flow the objective never increases, dE/dt = - sum over active of (du_i/dt)^2 / (1 + m_i).  When
+    the flow comes to rest, the code is optimal.  By default potentials start at zero.  With a start, the
+    initial activity is its code, and potentials of silent atoms are as close as possible to their
+    equilibrium, b - (G - 1) a.
 
     Parameters
     ----------
@@ -102,7 +104,7 @@ class Analog(Method):
         checks.positive_number("max_duration", self.max_duration)
 
     def prepare(self, problem: LassoProblem) -> tuple[np.ndarray, np.ndarray]:
-        """Return the norms of atoms, and the weights of all flows, -(G - 1) for atoms of norm one."""
+        """Return the norms of atoms, and the weights -(G - 1) of all flows for atoms of norm one."""
         norms = np.sqrt(problem.seen_atoms.positive_squared_norms)
         weights = -(problem.gram / norms / norms[:, np.newaxis])
         np.fill_diagonal(weights, 0.0)
@@ -113,13 +115,13 @@ class Analog(Method):
         return [slice(signal, signal + 1) for signal in range(problem.n_signals)]
 
     def search(self, best: BestCodes, prepared: tuple[np.ndarray, np.ndarray]) -> Iterator[Found]:
-        """Yield the code of a single signal as time goes on."""
+        """Yield the codes of a single signal at growing times."""
         problem, signals, (norms, weights) = best.problem, best.active, prepared
         best.work[METHOD][signals] += 0
         best.fall_back()
         if not len(best.active):
             return
-        # Units in which the atoms and the signal have norm one.
+        # Use units in which the atoms and the signal have norm one.
         length = np.sqrt(2.0 * problem.energies[0])
         drive = problem.correlations[0] / (norms * length)
         threshold = problem.l1_weights / (norms * length)

@@ -19,12 +19,13 @@ from solvers.problem.signals import SMALLEST_WEIGHT
 from solvers.results.codes import METHOD, BestCodes, Found
 from solvers.results.result import SparseCodingResult, Start
 
-# Iterations between two looks at the duality gap: CHECK_EVERY, or a CHECK_PART-th of the iterations so far.
-# A look costs less than an iteration, and at most about a tenth of the iterations is wasted.
+# Number of iterations between two looks at the duality gap: CHECK_EVERY, or the iterations so far divided by
+# CHECK_PART, if that is more.  A look costs less than an iteration, so that about a tenth of the work is
+# wasted at most.
 CHECK_EVERY = 5
 CHECK_PART = 10
-# Multiply-adds for each atom, in addition to the product with the Gram matrix.  An iteration: the momentum
-# and the two inner products of the restart.  A look at the gap: the terms of four sums.
+# Multiply-adds per atom in addition to the product with the Gram matrix: of an iteration, for the momentum
+# and the two inner products of the restart; of a look at the gap, for the terms of four sums.
 PRODUCTS_OF_ITERATION, PRODUCTS_OF_CHECK = 3, 4
 
 
@@ -36,19 +37,19 @@ class Fista(Method):
 
         a_k+1 = P(y_k + (b - G y_k) / L)      y_k+1 = a_k+1 + (t_k - 1) / t_k+1 (a_k+1 - a_k)
 
-    where P(x) = argmin over a of 1/2 (a - x)^2 + h(a) / L.  For the LASSO that is the soft threshold by
-    lambda / L, one-sided if the problem is `positive`.  L is the largest eigenvalue of the Gram matrix G, and
-    t_k+1 = (1 + sqrt(1 + 4 t_k^2)) / 2 is set back to 1 whenever the last step went against the momentum.
+    where P(x) = argmin over a of 1/2 (a - x)^2 + h(a) / L.  For the LASSO, P is the soft threshold by
+    lambda / L, one-sided if the problem is `positive`.  L is the largest eigenvalue of the Gram matrix G.
+    The sequence t_k+1 = (1 + sqrt(1 + 4 t_k^2)) / 2 restarts at 1 if the last step opposed the momentum.
 
     Parameters
     ----------
     max_iter : int, default 10000
-        Most iterations for each signal.
+        The most iterations for each signal.
 
     Notes
     -----
-    Each signal has its own momentum and leaves when it is done.  So its iterates depend on the other signals,
-    and on the number of workers, at most by rounding.  Products use the Gram matrix or the dictionary,
+    Each signal has its own momentum, and leaves its batch when it is done.  So iterates depend on the other
+    signals, and on the number of workers, only by rounding.  Products use the Gram matrix or the dictionary,
     whichever is cheaper.
 
     References
@@ -67,19 +68,19 @@ class Fista(Method):
         checks.positive_integer("max_iter", self.max_iter)
 
     def prepare(self, problem: LassoProblem) -> GradientStep | None:
-        """Return the step of all signals; None if each has its own L, because its weights are not a mask."""
+        """Return the step of all signals; None if each has its own weights (not a mask) and its own L."""
         weights = problem.feature_weights
         has_own_step = weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
         return None if has_own_step else gradient_step(problem)
 
     def batches(self, problem: LassoProblem, prepared: GradientStep | None, n_workers: int) -> list[slice]:
-        """Return blocks of signals; their size does not depend on the number of workers."""
+        """Return batches of signals, whose size does not depend on the number of workers."""
         if prepared is None:
             return [slice(signal, signal + 1) for signal in range(problem.n_signals)]
         return batches_of_iterates(problem)
 
     def search(self, best: BestCodes, prepared: GradientStep | None) -> Iterator[Found]:
-        """Yield codes whose gaps are small enough according to the iterates, which only estimate them."""
+        """Yield codes whose gaps, as estimated from the iterates, are small enough."""
         problem = best.problem
         step = gradient_step(problem) if prepared is None else prepared
         codes = np.zeros((problem.n_signals, problem.n_atoms))
@@ -124,14 +125,14 @@ class GradientStep(NamedTuple):
     atoms: Atoms
     # 1 - G / L, or None if products go through the dictionary.
     matrix: np.ndarray | None = None
-    # True if a product with the atoms, times the weights of features, is multiplied with the atoms again.
+    # True if products with the atoms are multiplied by weights of features, then by the atoms again.
     has_weights: bool = False
 
 
 def gradient_step(problem: LassoProblem) -> GradientStep:
     """Return the step of all iterations of a problem."""
     # Weights that all signals share are multiplied into an array of atoms.  All other weights are part of the
-    # products, and L is then an upper bound on the eigenvalue with any of them.
+    # products; L is then an upper bound on the largest eigenvalue for any of these weights.
     weights, atoms = problem.feature_weights, _atoms_of_step(problem)
     has_weights = weights is not None and atoms is problem.atoms
     norms = np.sqrt(atoms.positive_squared_norms)
@@ -152,12 +153,12 @@ def _atoms_of_step(model: LassoModel) -> Atoms:
 
 
 def _largest_eigenvalue(model: LassoModel) -> float:
-    # L is at least 1: if a mask leaves next to nothing of every atom, steps would be unbounded.
+    # L is at least 1: otherwise steps would be unbounded if a mask leaves almost nothing of every atom.
     return max(_atoms_of_step(model).largest_eigenvalue(), 1.0)
 
 
 class Iterates:
-    """Iterates, a row for each signal; atoms have norm one, correlations and penalties are divided by L."""
+    """The iterates of a batch, a row per signal; atoms have norm one, other quantities are divided by L."""
 
     # A gradient step is affine in the code.  So the step from the extrapolated code is the extrapolation of
     # the steps from the last two codes: an iteration needs one product of matrices, which also gives the gap.
@@ -167,7 +168,7 @@ class Iterates:
         self.penalty = problem.penalty.rescaled(step.norms, step.largest_eigenvalue)
         self.energies = problem.energies / step.largest_eigenvalue
         self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
-        # Rows of length zero, if products have no weights.
+        # The weights of products; rows of length zero if there are none.
         self.weights = np.empty((problem.n_signals, 0))
         if step.has_weights and problem.feature_weights is not None:
             self.weights = np.broadcast_to(problem.feature_weights, problem.signals.shape)
@@ -187,7 +188,7 @@ class Iterates:
         next_t = 0.5 + np.sqrt(0.25 + self.t * self.t)
         momentum = (self.t - 1.0) / next_t
 
-        # Restart where (y_k - a_k+1).(a_k+1 - a_k) > 0.
+        # Restart the momentum if (y_k - a_k+1).(a_k+1 - a_k) > 0.
         extrapolated, next_change = self.previous_stepped, self.next_change
         np.subtract(self.stepped, extrapolated, out=extrapolated)
         extrapolated *= momentum[:, np.newaxis]
@@ -226,15 +227,11 @@ class Iterates:
     def _step(self) -> None:
         step, out = self.step, self.stepped
         self.n_steps += 1
-        if len(self.codes) == 1:
-            self.n_active += np.count_nonzero(self.codes)
-        else:
-            # This takes a third of the time of `count_nonzero` along an axis.
-            self.n_active += (self.codes != 0.0).view(np.uint8).sum(axis=1, dtype=np.uint32)
+        self.n_active += np.count_nonzero(self.codes, axis=1 if len(self.codes) > 1 else None)
         if step.matrix is not None:
             sparse_product(self.codes, step.matrix, out)
         else:
-            # Atoms of norm 1 / sqrt(L).
+            # Scale the atoms to the norm 1 / sqrt(L).
             factors, scratch = 1.0 / (step.norms * np.sqrt(step.largest_eigenvalue)), self.next_codes
             np.multiply(self.codes, factors, out=scratch)
             step.atoms.normal_product(scratch, out=out, weights=self.weights if step.has_weights else None)
@@ -244,7 +241,7 @@ class Iterates:
 
     @property
     def n_products(self) -> np.ndarray:
-        """Multiply-adds for each signal so far."""
+        """The multiply-adds of each signal so far."""
         n_sums = PRODUCTS_OF_ITERATION * self.n_iterations + PRODUCTS_OF_CHECK * self.n_looks
         n_atoms = self.codes.shape[1]
         if self.step.matrix is not None:
@@ -252,7 +249,7 @@ class Iterates:
         return (self.n_active + self.n_steps * n_atoms) * self.step.atoms.features_of_atom + n_sums * n_atoms
 
     def drop(self, rows: np.ndarray) -> None:
-        """Forget some rows."""
+        """Remove the rows of some signals."""
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):  # with a row or a number for each signal
                 setattr(self, name, np.delete(value, rows, axis=0))

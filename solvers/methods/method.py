@@ -32,19 +32,19 @@ from solvers.results.result import EXACT, SparseCodingResult, Start, convergence
 from solvers.workers.blas import one_blas_thread
 from solvers.workers.spread import spread
 
-# Where a section of a docstring begins.
+# The beginning of a section of a numpydoc docstring.
 SECTION = re.compile(r"\n\n(?=\w+\n-+\n)")
 F = TypeVar("F", bound=Callable[..., Any])
-# The only signal of a problem.
+# The numbers of the signals of a problem with one signal.
 ONLY = np.zeros(1, dtype=np.int64)
 
 
-# Problems and starts that a method may take: the error of one that does not, and its sentence.
+# Features of a problem that a method may not take, and the error of a method that does not take them.
 REFUSALS: dict[str, tuple[type[Exception], str]] = {
     "start": (ValueError, "start must be None"),
     "weights_with_convolution": (
         TypeError,
-        "problem must have an array of atoms where features are masked or weighted",
+        "problem must have an array of atoms if features are masked or weighted",
     ),
     "convolution": (
         TypeError,
@@ -52,39 +52,39 @@ REFUSALS: dict[str, tuple[type[Exception], str]] = {
     ),
     "mixed_signs": (TypeError, "positive must be one bool for all atoms"),
     "zero_penalties": (ValueError, "penalty must be positive"),
-    "signed_zero_penalties": (ValueError, "penalty must be positive where codes may be negative"),
+    "signed_zero_penalties": (ValueError, "penalty must be positive for codes that may be negative"),
     "own_weights": (TypeError, "problem must have one mask for all signals"),
 }
 
 
 class Method(Closed, ABC):
-    """A solver, with its options: a frozen dataclass.
+    """A solver with its options, as a frozen dataclass.
 
-    A method searches for the codes of a batch of signals.  Its `search` yields codes, and the loop that asks
-    for them certifies them, keeps the best, and drops signals that are done from `BestCodes.active`.
+    A method searches for the codes of a batch of signals.  Its `search` yields codes.  The loop that calls
+    `search` certifies these codes, keeps the best, and removes finished signals from `BestCodes.active`.
 
     Attributes
     ----------
     name : str
         The name in results, tables and `METHODS`.
     takes : tuple of str
-        Problems that it takes besides plain ones, names of `solvers.methods.method.REFUSALS`; the driver
-        refuses all else.
+        Features of problems that the method takes, names of `solvers.methods.method.REFUSALS`.  The driver
+        refuses a problem with any other of these features.
     together : {"never", "alike", "always"}, default "never"
-        Whether signals with masks of their own are solved in one batch: if they know atoms alike
-        (`knows_atoms_alike`), or always.  Otherwise those with equal masks are, with one Gram matrix.
+        When signals with different masks are solved in one batch: never, if the masks leave enough of each
+        atom (`knows_atoms_alike`), or always.  Otherwise each mask has a batch and a Gram matrix of its own.
     steps : str, default "iterations"
-        The unit of its steps.
+        The unit of the method's steps.
     usual_tol : float, default 1e-3
         The default tolerance.
     finest_tol : float, default 1e-8
-        The finest tolerance that it reaches in reasonable time, where atoms do not depend on each other.
+        The finest tolerance that the method reaches in reasonable time if atoms are linearly independent.
     bound : {"exact", "at most"}, default "exact"
-        Whether its multiply-adds are exact, or bounds where a library hides them.
+        Whether multiply-adds are exact counts, or upper bounds because a library does not report them.
     workers : {"threads", "processes"}, default "threads"
-        The kind of workers it is best spread over.
+        The kind of workers over which the method is spread best.
     result : type
-        The class of its results.
+        The class of the method's results.
     """
 
     name: ClassVar[str] = ""
@@ -98,28 +98,28 @@ class Method(Closed, ABC):
     result: ClassVar[type[SparseCodingResult]] = SparseCodingResult
 
     def prepare(self, problem: LassoProblem) -> Any:
-        """Return the parts that all batches of a problem share: a Gram matrix, a network or a step length.
+        """Return what all batches of a problem share, such as a Gram matrix, a network or a step length.
 
-        The signals of the problem have different masks only if they are solved `together`.
+        The signals of the problem have different masks only if the method solves them `together`.
         """
         return None
 
     @abstractmethod
     def search(self, best: BestCodes, prepared: Any) -> Iterator[Found]:
-        """Yield codes of signals, until none is active or the method is at its limit.
+        """Yield codes of signals, until no signal is active or the method has reached its limit.
 
-        Each item is a tuple: signals, an ndarray of int, and their codes, an ndarray or csr_array with a row
-        for each, or `Codes`.  `best` has the problem, the tolerance, the start, and the signals that are not
-        done.  Steps, multiply-adds and further figures are part of `Codes`, or the method writes them to
-        `best`; `prepared` is from `prepare`.
+        Each item is a tuple of signals (an ndarray of int) and their codes: an ndarray or a csr_array with a
+        row for each signal, or `Codes`.  `best` has the problem, the tolerance, the start, and the active
+        signals.  `prepared` is what `prepare` returned.  The method returns steps, multiply-adds and further
+        figures in `Codes`, or writes them to `best`.
         """
 
     def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
-        """Return codes of all signals at each of falling penalties, without certificates, or None."""
+        """Return uncertified codes of all signals at each of falling penalties; None if not supported."""
         return None
 
     def reason(self, status: Status) -> str:
-        """Return in words why signals missed `tol`, for the warning."""
+        """Return the words of the warning that say why signals missed `tol`."""
         if status == Status.AT_PRECISION:
             return "within the precision of the method"
         limits = {name: value for name, value in vars(self).items() if name.startswith("max_")}
@@ -127,37 +127,39 @@ class Method(Closed, ABC):
         return next(named, "within its limit")
 
     def batches(self, problem: LassoProblem, prepared: Any, n_workers: int) -> list[slice]:
-        """Return the signals that are solved together; by default as many as fit into the cache."""
+        """Return batches of signals that are solved together; by default each batch fits into the cache."""
         return batches_in_cache(problem, n_workers)
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
-        """Return the certified code of a single signal by kernels, where there are atoms and a Gram matrix.
+        """Return the certified code of a single signal from one kernel that uses atoms and Gram matrix.
 
-        It returns None where the code does not reach `tol` and could be better; then `search` is called.
+        The result is None if the code misses `tol` and `search` may find a better code.
         """
         return None
 
     def __call__(self, problem: LassoProblem, **options: Any) -> Any:
-        """Solve a problem: `solve`."""
+        """Solve a problem; see `solve`."""
         return solve(problem, self, **options)
 
 
 METHODS: dict[str, Method] = {}
-"""The methods by their names; `solvers.methods` fills it.
+"""The methods by their names, filled by `solvers.methods`.
 
-It serves `compare`, `path`, `SpikingSparseCoder`, benchmarks and tests.  A name with "spiking" is a method of
-spikes alone.  A name with "active_set" is a method that ends with that classical one, wherever it starts.
-Not in it is the method of integers without refinement, `DigitalOneWindow`.
+The names serve `compare`, `path`, `SpikingSparseCoder`, benchmarks and tests.  A method with "spiking" in its
+name uses only spikes.  A method with "active_set" in its name ends with the classical active-set method.
+`DigitalOneWindow`, integers without refinement, is not in the list.
 """
 
 
 def named_method(method: str | Method, *, name: str = "method", with_start: bool = False) -> Method:
-    """Return the method that has a name, or the method that was passed."""
+    """Return the method of this name, or the method that was passed."""
     known = {name: each for name, each in METHODS.items() if "start" in each.takes or not with_start}
     if not isinstance(method, Method):
         return known[checks.one_of(name, method, tuple(known))]
     if with_start and "start" not in method.takes:
-        raise ValueError(f"method must take a start; got {method.name}: {', '.join(map(repr, known))} do")
+        raise ValueError(
+            f"method must take a start; got {method.name}: pass one of {', '.join(map(repr, known))}"
+        )
     return method
 
 
@@ -177,27 +179,27 @@ def solve(
     problem : LassoProblem
         The problem.
     method : Method
-        The method, with its options: one of `METHODS`, or another one.
+        The method with its options: one of `METHODS`, or a new one.
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
-        Where to start: codes, or the result of a solver; by default zero.
+        The codes from which the method starts, or the result of a solver; by default codes of zero.
     tol : float, default `Method.usual_tol`
-        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; with weights w of features, the
-        norm is that of ``sqrt(w) * signal``: large weights inflate it, and a larger gap is within `tol`.
+        A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.  With weights w of features, the
+        norm is that of ``sqrt(w) * signal``, so that large weights allow a larger gap.
     n_jobs : int, optional
-        The number of joblib workers that share the signals.  None is one, unless a `joblib.parallel_config`
-        says otherwise; -1 is one for each processor.
+        The number of joblib workers that share the signals.  None means one worker, unless a
+        `joblib.parallel_config` sets another number; -1 means one worker for each processor.
     progress : bool, default False
-        Show a progress bar, in signals.
+        Show a progress bar that counts signals.
 
     Returns
     -------
     SparseCodingResult
-        For methods of spikes a `SpikingCodingResult`.
+        A `SpikingCodingResult` if the method uses spikes.
 
     Warns
     -----
     IllPosedWarning
-        If dictionary or penalty do not suit the signals.
+        If the dictionary or the penalty does not suit the signals.
     sklearn.exceptions.ConvergenceWarning
         If a signal does not reach `tol`.  Its code is the best one found, with its true gap.
 
@@ -238,16 +240,16 @@ def solve(
 
 
 def _reasons(method: Method, status: np.ndarray) -> str:
-    """Return in words why signals missed `tol`, with their numbers if there are several reasons."""
-    found, counts = np.unique(status, return_counts=True)
-    reasons = [method.reason(Status(one)) for one in found]
+    """Return the words that say why signals missed `tol`; several reasons come with counts of signals."""
+    outcomes, counts = np.unique(status, return_counts=True)
+    reasons = [method.reason(Status(outcome)) for outcome in outcomes]
     if len(reasons) == 1:
         return f" {reasons[0]}"
     return ": " + "; ".join(f"{count} {reason}" for count, reason in zip(counts, reasons, strict=True))
 
 
 def documented(method: type[Method]) -> Callable[[F], F]:
-    """Return a decorator that adds the documentation of a method and of `solve` to a summary."""
+    """Return a decorator that adds the docstrings of a method and of `solve` to a function's summary."""
     if method.__doc__ is None:  # python -OO
         return lambda function: function
     text, options, *sections = SECTION.split(cleandoc(method.__doc__))
@@ -264,23 +266,23 @@ def documented(method: type[Method]) -> Callable[[F], F]:
 
 
 def _solved_alone(problem: LassoProblem, method: Method, start: Codes | None, tol: float) -> Codes | None:
-    """Return the code of a single signal by kernels, for an array with a Gram matrix; or None."""
-    found = method.solve_alone(problem, start, tol) if solves_alone(problem) else None
-    if found is None:
+    """Return the code of a single signal from `Method.solve_alone`; None if that does not apply."""
+    code = method.solve_alone(problem, start, tol) if solves_alone(problem) else None
+    if code is None:
         return None
-    if not found.reach(problem, tol):
+    if not code.reach(problem, tol):
         best = BestCodes(problem, tol, start)
-        best.info = found.info
-        return best.keep([(ONLY, replace(found, info={}))])
-    found.work[CERTIFICATE] = np.array([certificate_work(problem, len(found.values.data))])
-    return found
+        best.info = code.info
+        return best.keep([(ONLY, replace(code, info={}))])
+    code.work[CERTIFICATE] = np.array([certificate_work(problem, len(code.values.data))])
+    return code
 
 
 def _solved(
     problem: LassoProblem, method: Method, start: Codes | None, tol: float, n_jobs: int | None, progress: bool
 ) -> Codes:
     """Return the codes of all signals."""
-    from joblib import effective_n_jobs  # here, as in `workers.spread`
+    from joblib import effective_n_jobs  # imported here because the import takes long
 
     n_workers = effective_n_jobs(n_jobs) if problem.n_signals > 1 else 1
     whole = BestCodes(problem, tol, start)
@@ -305,13 +307,13 @@ def _solved(
 
 
 def _solve_batch(best: BestCodes, method: Method, prepared: Any) -> Codes:
-    """Search for the codes of a batch, and keep the best certified ones, until the search ends."""
+    """Return the best codes of a batch that the search of a method yields."""
     return best.keep(method.search(best, prepared))
 
 
 def _solve_group(best: BestCodes, method: Method) -> Codes:
-    """Solve the problem of signals whose masks are equal."""
-    # Its Gram matrix is kept no longer: there may be thousands of groups.
+    """Return the codes of signals whose masks are equal."""
+    # The Gram matrix of a group is freed with the group: there may be thousands of groups.
     best = BestCodes(with_shared_mask(best.problem), best.tol, best.start)
     prepared = method.prepare(best.problem)
     batches = method.batches(best.problem, prepared, 1)
@@ -319,7 +321,7 @@ def _solve_group(best: BestCodes, method: Method) -> Codes:
 
 
 def require_taken(problem: LassoProblem, method: Method, start: Codes | None) -> None:
-    """Raise an error where a method does not take a problem or a start, or no certificate would be finite."""
+    """Raise an error if a method does not take a problem or a start, or no certificate would be finite."""
     has_zeros, is_array = problem.penalty.has_zeros, problem.atoms.is_matrix
     needed = {
         "start": start is not None,
@@ -342,8 +344,8 @@ def require_taken(problem: LassoProblem, method: Method, start: Codes | None) ->
         n_free = int(np.count_nonzero(problem.penalty.is_free))
         seen = f" that signal {signal} knows" if problem.has_own_weights else ""
         raise ValueError(
-            f"penalty must be positive, or atoms without one linearly independent; got {n_free} atoms of "
-            f"penalty 0 in {problem.n_features} features{seen} that are not, or not far enough to prove it: "
-            "no code could be certified; subtract the means of atoms that are far from zero, such as powers "
-            "of years, leave some out, or pass a penalty, an ElasticNet, or positive=True"
+            "penalty must be positive, or the atoms without a penalty must be proved linearly independent; "
+            f"got {n_free} atoms of penalty 0 in {problem.n_features} features{seen}, and no code could be "
+            "certified: subtract the means of atoms that are far from zero (such as powers of years), leave "
+            "some atoms out, or pass a penalty, an ElasticNet, or positive=True"
         )

@@ -1,4 +1,4 @@
-"""scikit-learn's coordinate descent with the interface of our methods, for comparisons."""
+"""The coordinate descent of scikit-learn with the interface of our methods, for comparisons."""
 
 import warnings
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, BestCodes, Found
 from solvers.results.result import AT_MOST, convergence_warning
 
-# scikit-learn is imported inside functions: it takes longer to import than everything else.
+# scikit-learn is imported inside functions, because its import takes longer than all others.
 # Multiply-adds of scikit-learn's duality gap, for each atom.
 TERMS_OF_GAP = 3
 # Warning filters belong to the process: without a lock, threads would restore each other's filters.
@@ -25,9 +25,9 @@ _FILTERS = fork_safe_lock()
 class ScaledAtoms(NamedTuple):
     """Atoms d_i * penalty / lambda_i, of norm at most one, so that all have the same penalty."""
 
-    # scikit-learn's X, shape (n_features, n_atoms), in Fortran order.
+    # The X of scikit-learn, shape (n_features, n_atoms), in Fortran order.
     design: np.ndarray
-    # penalty / lambda_i: a code of the problem is factors times a code of the scaled one.
+    # penalty / lambda_i: a code of the problem is `factors` times a code of the scaled problem.
     factors: np.ndarray
     penalty: float
     # The Gram matrix of the scaled atoms, with the quadratic penalties on its diagonal.
@@ -36,18 +36,18 @@ class ScaledAtoms(NamedTuple):
 
 @dataclass(frozen=True)
 class CoordinateDescent(Method):
-    """Use cyclic coordinate descent, scikit-learn's `Lasso` with a precomputed Gram matrix.
+    """Use the cyclic coordinate descent of scikit-learn's `Lasso`, with a precomputed Gram matrix.
 
     Parameters
     ----------
     max_iter : int, default 10000
-        Most sweeps over all atoms for each signal.
+        The most sweeps over all atoms for each signal.
 
     Notes
     -----
-    `Lasso` divides the objective by n_features, so its alpha is ``penalty / n_features``.  It stops at a gap
-    (not divided) of its own tol times ``||signal||^2``; our `tol` is twice that tol.  If the certified gap is
-    still too large, it continues with a tol ten times smaller.
+    `Lasso` divides the objective by n_features, so that its alpha is ``penalty / n_features``.  It stops when
+    the gap (not divided) is its own tol times ``||signal||^2``; our `tol` is twice that tol.  If the
+    certified gap is still too large, `Lasso` continues with a tol ten times smaller.
 
     Penalties that differ are made equal by rescaling the atoms, ``lambda_i |a_i| = |lambda_i a_i|``, and
     signals are scaled to norm one.  An elastic net is the LASSO whose Gram matrix has the quadratic penalty
@@ -82,7 +82,7 @@ class CoordinateDescent(Method):
         return ScaledAtoms((dictionary.array * factors[:, np.newaxis]).T, factors, penalty, gram)
 
     def search(self, best: BestCodes, prepared: ScaledAtoms) -> Iterator[Found]:
-        """Yield codes of each signal for which neither the start nor zero suffices, one after the other."""
+        """Yield the codes of one signal after another, except signals that the start or zero solves."""
         from sklearn.linear_model import Lasso
 
         best.work[METHOD][best.active] += 0
@@ -90,8 +90,8 @@ class CoordinateDescent(Method):
         best.fall_back()
         # scikit-learn knows no weights of features; certificates are of the problem itself.
         whole, scaled = best.problem.ordinary(), prepared
-        # Upper bounds on multiply-adds.  A sweep: a row of the Gram matrix for every coefficient, and a gap.
-        # A fit begins with correlations, one product, and a row for each atom that it drops.
+        # Upper bounds on multiply-adds.  A sweep needs a row of the Gram matrix for every coefficient, and a
+        # gap.  A fit begins with correlations, one product, and a row for each atom that it drops.
         n_features, n_atoms = whole.n_features, whole.n_atoms
         work_of_sweep = n_atoms * (n_atoms + 1) + TERMS_OF_GAP * n_atoms
         work_of_fit = n_atoms * (n_features + 2 * n_atoms) + TERMS_OF_GAP * n_atoms
@@ -109,10 +109,10 @@ class CoordinateDescent(Method):
             if best.start is not None:
                 model.coef_ = best.start.values[signals].toarray()[0] / (scaled.factors * length)
             tol, n_left = 0.5 * best.tol, self.max_iter
-            # Below 1e-17, scikit-learn's gap is only rounding.
+            # The gap of scikit-learn is only rounding below 1e-17.
             while len(best.missed(signals)) and n_left > 0 and tol >= 1e-17:
                 model.set_params(tol=tol, max_iter=n_left)
-                # scikit-learn's warning is not needed: certificates decide, and have their own warning.
+                # Certificates have a warning of their own, so that scikit-learn's warning is not needed.
                 filters: Any = warnings.filters
                 before = partial(filters.__setitem__, slice(None), list(filters))
                 with _FILTERS, undone(before, warnings.simplefilter, "ignore", convergence_warning()):

@@ -36,20 +36,20 @@ from solvers.results.codes import (
 from solvers.results.result import Start
 from solvers.workers.blas import one_blas_thread
 
-# Rates and average currents are read out at 2, 2.8, 4, 5.7 ... synaptic time constants: no run is more than
-# 1.41 times too long.
+# Time of the first read-out of rates and average currents, in synaptic time constants, and the number of
+# read-outs per doubling of time: at 2, 2.8, 4, 5.7, ...  A run is then at most 1.41 times too long.
 FIRST_READ, READS_PER_DOUBLING = 2.0, 2
-# Simulated time before the active-set method, in synaptic time constants.  After it, it is cheaper to let the
-# method correct the support than to go on spiking.
+# Simulated time before the active-set method starts, in synaptic time constants.  From then on, the method
+# corrects the support with less work than more spikes would need.
 POLISH_TIME = 2.0
-# Where the method does not end, it starts again from runs that are POLISH_GROWTH times as long, up to this
-# time, in synaptic time constants.  Only nearly dependent atoms come that far.
+# If the method does not end, it starts again from runs that are POLISH_GROWTH times as long, up to this time
+# in synaptic time constants.  Runs become that long only if atoms are nearly dependent.
 LAST_POLISH_TIME = 500.0
 POLISH_GROWTH = 4.0
-# In units of the largest drive.  More negative drives of integers are clipped to this; the neuron is silent
-# anyway.
+# The most negative drive of integer neurons, in units of the largest drive.  Drives below it are clipped: the
+# neuron is silent anyway.
 LOWEST_DRIVE = 4.0
-# Multiply-adds of reading a code out of the current of a neuron.
+# Multiply-adds that the read-out of a code takes for the current of each neuron.
 PRODUCTS_OF_CURRENT = 2
 QUARTER_STEPS = Clock(0.25, DigitalFormat())
 
@@ -63,7 +63,7 @@ class SpikingMethod(Method):
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped.
     time : Exact or Clock, default Exact()
-        Exact time, or the clock of the network.
+        The time in which the network runs: exact, or on a clock.
     """
 
     max_duration: float = 10_000.0
@@ -72,7 +72,7 @@ class SpikingMethod(Method):
     takes: ClassVar[tuple[str, ...]] = ("convolution", "mixed_signs", "zero_penalties", "own_weights")
     steps = "spikes"
     result = SpikingCodingResult
-    # Whether the neurons are integers; None where they may be.
+    # Whether the neurons are integers; None if the user chooses.
     _integers: ClassVar[bool | None] = False
 
     def __post_init__(self) -> None:
@@ -82,8 +82,8 @@ class SpikingMethod(Method):
             wanted = "a Clock with a DigitalFormat" if self._integers else "Exact or a Clock of real numbers"
             raise TypeError(f"time must be {wanted} for {self.name}; got {self.time}")
         if is_digital(self.time):
-            # The weights of one network are rounded.
-            takes = tuple(one for one in self.takes if one not in ("zero_penalties", "own_weights"))
+            # All signals share one network, whose weights are rounded once.
+            takes = tuple(name for name in self.takes if name not in ("zero_penalties", "own_weights"))
             name, finest_tol = self.name.replace("spiking", "digital"), max(self.finest_tol, 1e-3)
             assign(self, name=name, takes=takes, finest_tol=finest_tol)
         if self.max_duration < self.time.time_step:
@@ -92,7 +92,7 @@ class SpikingMethod(Method):
             )
 
     def reason(self, status: Status) -> str:
-        """Return in words why signals missed `tol`, and the remedy of networks that ran away."""
+        """Return the words of the warning that say why signals missed `tol`, with a remedy."""
         if status != Status.RAN_AWAY:
             return super().reason(status)
         remedy = "use a shorter time_step, or, in integers, more weight bits"
@@ -101,7 +101,7 @@ class SpikingMethod(Method):
         return f"before their networks ran away: {remedy}"
 
     def prepare(self, problem: LassoProblem) -> LassoNetwork:
-        """Return the network of all signals; weights of integers are rounded once."""
+        """Return the network of all signals; integer weights are rounded only once, here."""
         time = self.time
         if isinstance(time, Clock) and isinstance(time.neuron, DigitalFormat):
             lowest = time.neuron.lowest_drive or LOWEST_DRIVE
@@ -111,46 +111,50 @@ class SpikingMethod(Method):
 
 @dataclass(frozen=True)
 class Stages(SpikingMethod):
-    """Use a network of spiking neurons, one (positive) or two for each atom, stage by stage.
+    """Use a network of spiking neurons stage by stage, with one (positive) or two neurons for each atom.
 
     The network `lasso_network` runs until the codes read out of it satisfy::
 
         duality_gap <= tol * 1/2 ||signal||^2
 
-    Each spike counts by a bump that rises and falls smoothly over the run, a = 1/t sum_k 30 s_k^2 (1 - s_k)^2
-    with s_k = t_k / t; or the code is the thresholded current that these rates cause, max(beta + W^T a, 0) /
-    theta, whichever has the smaller gap.  When the gap is 1/5 of its value, on a clock 1/7, or after 24 to 48
-    time constants, a new stage starts on the residual of the code (drawn a little towards zero).  One spike
-    then stands for a smaller value, and the new rates are added to the code: the gap falls exponentially with
-    the number of spikes.  Where atoms are alike, stages gain less, and start with the momentum of the
-    accelerated gradient method.
+    There are two read-outs, and the one with the smaller gap counts.  The rate is
+    a = 1/t sum_k 30 s_k^2 (1 - s_k)^2 with s_k = t_k / t: the weight of a spike rises and falls smoothly over
+    the run.  The thresholded current that these rates cause is max(beta + W^T a, 0) / theta.
 
-    Signal and penalty are first divided by a `scale` at which the busiest neuron alone would fire once in one
-    or two synaptic time constants; codes are multiplied by it.  So neither the codes nor the number of spikes
-    depend on the unit of the signals.  If a start is worse than the zero code, the signal starts from zero.
+    A new stage starts when the gap has fallen to 1/5 (on a clock 1/7), or after 24 to 48 time constants.  Its
+    network is driven by the residual of the code, after the code has been drawn a little towards zero.  One
+    spike then stands for a smaller value, and the new rates are added to the code, so that the gap falls
+    exponentially with the number of spikes.  If atoms are similar, a stage gains less, and uses the momentum
+    of the accelerated gradient method.
+
+    Signal and penalty are first divided by a `scale`, and codes are multiplied by it.  At this scale the
+    busiest neuron, without input from others, would fire once in one or two synaptic time constants.  So
+    neither the codes nor the number of spikes depend on the unit of the signals.  If a start is worse than
+    the zero code, the signal starts from zero.
 
     Parameters
     ----------
     max_duration : float, default 10000
         Simulated time of all stages, in synaptic time constants, after which the network is stopped.
     time : Clock, optional
-        `Exact()`, event by event, by default; a `Clock` on which the network keeps charge, as a chip would,
-        also with `Imperfections` (docs/imperfect_neurons.md), or in the integers of a `DigitalFormat`, by
-        default of `solve_digital` with steps of 1/4.  These take about as many spikes as exact time.  Where
-        the atoms of a code have a Gram matrix with an eigenvalue of 2 / (1 - e^-time_step) or more, a step is
-        too long: rates swing (docs/theory.md, section 7).
+        The time in which the network runs.  `Exact()`, the default, simulates event by event.  A `Clock`
+        simulates step by step, as a chip does: with real numbers, with `Imperfections`
+        (docs/imperfect_neurons.md), or with the integers of a `DigitalFormat`.  `solve_digital` uses integers
+        with steps of 1/4 by default.  A clock takes about as many spikes as exact time.  A step is too long,
+        and rates oscillate, if the Gram matrix of a code's atoms has an eigenvalue of 2 / (1 - e^-time_step)
+        or more (docs/theory.md, section 7).
 
     Notes
     -----
-    The gap is certified for the true problem, in float64, whatever neurons get wrong.  The residual that
-    drives the next stage is computed outside of the network, so that stages correct errors of rounded weights
-    and of imperfect neurons; `OneWindow` and `DigitalOneWindow` run the network once.
+    The gap is certified for the true problem in float64, and does not depend on errors of neurons.  The
+    residual that drives the next stage is computed outside of the network, so that stages correct the errors
+    of rounded weights and of imperfect neurons.  `OneWindow` and `DigitalOneWindow` run the network once.
 
-    A network is stopped early if about 10,000,000 spikes come at once, as may happen where norms of atoms
-    differ by many orders of magnitude.
+    A network is stopped early if it fires about 10,000,000 spikes at once.  This may happen if the norms of
+    atoms differ by many orders of magnitude.
 
-    For a single signal in a large dictionary the Gram matrix is not computed, unless the problem has it
-    already or there is a clock: only the rows of atoms that fire are.
+    For a single signal in a large dictionary, only the rows of the Gram matrix of atoms that fire are
+    computed, unless the problem already has the matrix or the network runs on a clock.
 
     References
     ----------
@@ -165,7 +169,7 @@ class Stages(SpikingMethod):
     _refine: ClassVar[bool] = True
 
     def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
-        """Yield the best codes read out."""
+        """Yield the best codes that are read from the network."""
         first = None
         if best.start is not None:
             best.fall_back()
@@ -185,7 +189,7 @@ class Stages(SpikingMethod):
         return RefinedCodes(*args, **options)
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
-        """Return the code of a single signal, by a network that is used again; None if that does not do."""
+        """Return the code of a single signal from a reused network; None if `search` may do better."""
         if start is not None or not isinstance(self.time, Exact) or not self.time.screening:
             return None
         with one_blas_thread():
@@ -203,7 +207,7 @@ def solve_spiking(
     max_duration: float = 10_000.0,
     time: Time = EXACT_TIME,
 ) -> SpikingCodingResult:
-    """Solve a LASSO with a network of spiking neurons, one (positive) or two for each atom."""
+    """Solve a LASSO with a network of one (positive) or two spiking neurons for each atom."""
     return solve(problem, Stages(max_duration, time), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
@@ -218,13 +222,13 @@ def solve_digital(
     max_duration: float = 10_000.0,
     time: Time = QUARTER_STEPS,
 ) -> SpikingCodingResult:
-    """Solve a LASSO with a network of digital neurons, one (positive) or two for each atom."""
+    """Solve a LASSO with a network of one (positive) or two digital neurons for each atom."""
     require_digital("time", time)
     return solve(problem, Stages(max_duration, time), start=start, tol=tol, n_jobs=n_jobs, progress=progress)
 
 
 class OneWindow(Stages):
-    """Codes read through a smooth window over one run; their gaps fall like 1 / t^2."""
+    """Codes read through a smooth window over one run; gaps fall like 1 / t^2."""
 
     name = "spiking_one_window"
     finest_tol = 1e-3
@@ -233,7 +237,7 @@ class OneWindow(Stages):
 
 
 class BatchRun:
-    """The networks of a batch of signals, from potentials at a share of their thresholds."""
+    """A run of the networks of a batch of signals, from potentials at a share of their thresholds."""
 
     def __init__(
         self,
@@ -251,7 +255,7 @@ class BatchRun:
         if head_start > 0.0:
             self.run.membrane_potential[:] = head_start * network.firing_threshold
             self.run.restart(np.arange(problem.n_signals))
-        # Rounding leaves potentials where atoms are zero, which are no code.
+        # Neurons of zero atoms have potentials from rounding, which must not become codes.
         self._zero_atoms = np.flatnonzero(problem.seen_atoms.squared_norms == 0.0)
         # Times of the last looks at currents, and the integrals of all soma currents until then (eq 4).
         self._charges = [(self.run.time.copy(), self.run.charge)]
@@ -261,12 +265,12 @@ class BatchRun:
         return self.network.signed(rates) * self.scale[signals, np.newaxis]
 
     def codes_of_currents(self, signals: np.ndarray, n_looks: int) -> np.ndarray:
-        """Return the thresholded average currents since some looks ago, or since the start, as codes."""
+        """Return as codes the thresholded average currents since `n_looks` looks ago, or since the start."""
         now = self.run.time.copy(), self.run.charge
         self._charges = [*self._charges, now][-1 - n_looks :]
         (begin, before), (end, charge) = self._charges[0], now
         average = np.zeros((len(signals), self.network.n_neurons))
-        # No time has passed where a network was lost right at the start of the interval.
+        # No time has passed for a network that was lost at the very start of the interval.
         elapsed = (end - begin)[signals, np.newaxis]
         np.divide(charge[signals] - before[signals], elapsed, out=average, where=elapsed > 0.0)
         codes = self.codes_of(np.maximum(average, 0.0) / self.network.firing_threshold, signals)
@@ -274,7 +278,7 @@ class BatchRun:
         return codes
 
     def average_currents(self) -> sparse.csr_array:
-        """Return the average currents of the atoms that fired for each signal, in units of correlations."""
+        """Return, for each signal, the average currents of the atoms that fired, in units of correlations."""
         charges = np.where(self.run.spike_counts > 0, np.maximum(self.run.charge, 0.0), 0.0)
         currents = as_sparse(self.network.signed(charges))
         currents.data *= (self.scale / self.run.time).repeat(np.diff(currents.indptr))
@@ -287,20 +291,20 @@ class BatchRun:
 
 
 class OneRun(SpikingMethod):
-    """Codes read out of one run, at times that grow, until they are good enough."""
+    """Codes read out of one run at growing times, until their gaps are small enough."""
 
     finest_tol = 1e-2
-    # Multiply-adds of reading out.
+    # Multiply-adds of a read-out, for each neuron.
     _products_per_neuron: ClassVar[int] = 1
-    # Options of `BatchRun`.
+    # Keyword arguments for `BatchRun`.
     _run_options: ClassVar[dict[str, Any]] = {}
 
     @abstractmethod
     def _read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
-        """Return the codes of some signals, read out of their networks as they are now."""
+        """Return the codes of some signals, read from the present states of their networks."""
 
     def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
-        """Yield codes read out of the network as time goes on."""
+        """Yield codes that are read from the network at growing times."""
         network, signals, end = prepared.of_batch(best.problem), best.active, 0.0
         batch = BatchRun(best.problem, network, **self._run_options)
         for look in count():
@@ -317,7 +321,7 @@ class OneRun(SpikingMethod):
 
 
 class Rates(OneRun):
-    """Spikes per unit of time since the start, a = n / t; their gaps fall like 1 / t."""
+    """The number of spikes per unit of time since the start, a = n / t; gaps fall like 1 / t."""
 
     name = "spiking_rate"
 
@@ -326,7 +330,7 @@ class Rates(OneRun):
 
 
 class AverageCurrents(OneRun):
-    """The thresholded average current, max(u, 0) / theta, over the second half of the time so far."""
+    """The thresholded average current, max(u, 0) / theta, over the second half of the elapsed time."""
 
     name = "spiking_current"
     _products_per_neuron = PRODUCTS_OF_CURRENT
@@ -339,14 +343,14 @@ class AverageCurrents(OneRun):
 class DigitalOneWindow(OneRun):
     """Codes of digital neurons, read through a smooth window over one run.
 
-    Nothing outside of the network corrects them: rounded weights leave a gap that no time closes.
+    Nothing outside of the network corrects these codes: rounded weights leave a gap at any duration.
 
     Parameters
     ----------
     max_duration : float, default 10000
-        Simulated time, in synaptic time constants, after which the network is stopped; at least a step.
+        Simulated time, in synaptic time constants, after which the network is stopped; at least one step.
     time : Clock, default Clock(0.25, DigitalFormat())
-        Length of a step, widths and rounding.
+        The clock: the length of a step, and the widths and rounding of integers.
     """
 
     time: Time = QUARTER_STEPS
@@ -354,7 +358,7 @@ class DigitalOneWindow(OneRun):
     name = "digital_one_window"
     _integers = True
     _products_per_neuron = PRODUCTS_OF_RATE
-    # A neuron rarely wants to fire twice in a step.
+    # At half a spike per time constant, a neuron rarely reaches its threshold twice in a step.
     _run_options: ClassVar[dict[str, Any]] = {"rate": 0.5, "head_start": HEAD_START, "window_moments": True}
 
     def _read(self, batch: BatchRun, signals: np.ndarray) -> np.ndarray:
@@ -363,12 +367,12 @@ class DigitalOneWindow(OneRun):
 
 
 class ActiveSetFromSpikes(SpikingMethod):
-    """The active-set method, from atoms whose neurons fired.
+    """The active-set method, started from the atoms whose neurons fired.
 
-    The network runs for a short time only, from potentials at half their thresholds.  The codes are optimal
-    to rounding whatever `tol`, unless the atoms are so nearly dependent that double precision cannot solve
-    the optimality equations; then the best code met is kept, the read-out of currents among them.
-    `n_corrections` in the `info` of the result says how much of the work was left to the method.
+    The network runs only for a short time, from potentials at half their thresholds.  Codes are optimal to
+    rounding for any `tol`, unless the atoms are so nearly dependent that double precision cannot solve the
+    optimality equations.  In that case the result is the best code found, which may be the read-out of
+    currents.  `n_corrections` in the `info` of the result counts the atoms that the method had to correct.
     """
 
     name = "active_set_from_spikes"
@@ -376,7 +380,7 @@ class ActiveSetFromSpikes(SpikingMethod):
     finest_tol = 1e-10
 
     def search(self, best: BestCodes, prepared: LassoNetwork) -> Iterator[Found]:
-        """Run until the support is nearly right, and yield the codes of the active-set method from there."""
+        """Run the network until its support is nearly optimal, and yield codes of the active-set method."""
         problem, network = best.problem, prepared.of_batch(best.problem)
         batch = BatchRun(problem, network, head_start=HEAD_START)
         best.work[READ_OUT] += 0
@@ -390,11 +394,11 @@ class ActiveSetFromSpikes(SpikingMethod):
             behind = best.active
             if not len(behind):
                 break
-            # Read out only these signals: a code does not depend on what else is in the batch.
+            # Read out only these signals, so that a code does not depend on other signals of the batch.
             best.work[READ_OUT][behind] += PRODUCTS_OF_CURRENT * network.n_neurons
             yield behind, batch.codes_of_currents(behind, 1)
-            # On a support that is close to singular the equations may lead astray.  Where the method ended,
-            # only rounding is left, and no spike can improve on it.
+            # On a nearly singular support, the method may fail to end; more spikes then give another support.
+            # If the method has ended, only rounding is left, which spikes cannot improve.
             has_ended = solved.status == AT_PRECISION
             goes_on = np.isin(signals, best.active) & ~has_ended & ~batch.run.is_lost[signals]
             signals = signals[goes_on] if end < min(self.max_duration, LAST_POLISH_TIME) else signals[:0]

@@ -14,7 +14,7 @@ from snn.base.value import Value, cached_property
 from solvers._kernels.precision import SMALLEST_SQUARED_NORM
 from solvers.workers.blas import load_scipy_linalg
 
-# Most atoms or features for which the largest eigenvalue is computed directly.
+# Largest number of atoms or features for which LAPACK computes the largest eigenvalue directly.
 MOST_FOR_DIRECT_EIGENVALUES = 64
 # Relative accuracy of the largest eigenvalue by Lanczos's method.
 ACCURACY = 1e-3
@@ -25,15 +25,15 @@ class Atoms(Value, Described, ABC):
 
     # True for `MatrixAtoms`, which have rows, columns and a Gram matrix.
     is_matrix = False
-    # Only of `MatrixAtoms`, an array or compressed rows: D with zeros in features that no signal knows; and D
-    # as the caller passed it.
+    # Only `MatrixAtoms` have these, as an array or compressed rows: D with zeros in features that no signal
+    # knows, and D as the caller passed it.
     matrix: Any
     given: Any
-    # The array of atoms that kernels read, or None if they have no kernel for this dictionary.
+    # The array of atoms that kernels read, or None for dictionaries without kernels.
     rows: np.ndarray | None = None
     # ||d_i||^2 of each atom, shape (n_atoms,).
     squared_norms: np.ndarray
-    # Features that at least one signal knows, or None for all; only of a matrix, which is zero in the others.
+    # Features that at least one signal knows, or None for all.  Other features of a `matrix` are zero.
     known: np.ndarray | None = None
     # Number of features that an atom covers.
     features_of_atom: int
@@ -50,13 +50,13 @@ class Atoms(Value, Described, ABC):
 
     @cached_property
     def positive_squared_norms(self) -> np.ndarray:
-        """||d_i||^2, to divide by: for an atom of norm zero the largest of all, or 1.  Shape (n_atoms,)."""
+        """Divisors ||d_i||^2; an atom of norm zero has the largest of all, or 1.  Shape (n_atoms,)."""
         squared_norms = self.squared_norms
         return checks.read_only(np.where(squared_norms > 0.0, squared_norms, squared_norms.max() or 1.0))
 
     @abstractmethod
     def complaint(self, signals: np.ndarray) -> str | None:
-        """Return one sentence on why the dictionary does not suit the signals, or None."""
+        """Return a sentence that says why the dictionary does not suit the signals; None if it does."""
 
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
@@ -68,7 +68,7 @@ class Atoms(Value, Described, ABC):
 
     @abstractmethod
     def overlaps(self, codes: sparse.csr_array) -> np.ndarray:
-        """Return an upper bound on how many atoms of each code cover the same feature, shape (n_signals,)."""
+        """Return upper bounds on how many atoms of a code cover the same feature, shape (n_signals,)."""
 
     @abstractmethod
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
@@ -94,7 +94,7 @@ class Atoms(Value, Described, ABC):
     def weighted(self, weights: np.ndarray) -> Atoms:
         """Return D diag(sqrt(w)) without features of weight zero; atoms may be zero."""
         raise TypeError(
-            "problem must have an array of atoms for this solver where features are masked or weighted; "
+            "problem must have an array of atoms for this solver if features are masked or weighted; "
             "got a ConvolutionalDictionary: pass method='fista', or dictionary.toarray()"
         )
 
@@ -104,7 +104,7 @@ class Atoms(Value, Described, ABC):
 
     @property
     def array(self) -> np.ndarray:
-        """The dense array of atoms, for solvers that need it; TypeError for other kinds of atoms."""
+        """The dense array of atoms, for solvers that need one; TypeError for other kinds of atoms."""
         if self.rows is None:
             kind = "sparse ones" if self.is_matrix else "a ConvolutionalDictionary"
             raise TypeError(
@@ -139,7 +139,7 @@ class Atoms(Value, Described, ABC):
 
 
 def in_full(matrix: np.ndarray | sparse.csr_array) -> np.ndarray:
-    """Return a matrix as an array; an array itself."""
+    """Return a dense or sparse matrix as an array; an array is returned as it is."""
     return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
 
 
@@ -150,7 +150,7 @@ def inverse_norms(squared_norms: np.ndarray) -> np.ndarray:
 
 
 def compressed_rows(name: str, value: Any, *, meaning: str, hint: str = "") -> sparse.csr_array:
-    """Return a read-only float64 copy, with sorted nonzero entries, each once."""
+    """Return a read-only float64 copy of compressed rows, with unique, sorted, nonzero entries."""
     kind = type(value).__name__
     if value.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers; got dtype {value.dtype}")
@@ -164,7 +164,7 @@ def compressed_rows(name: str, value: Any, *, meaning: str, hint: str = "") -> s
         )
         rows.check_format(full_check=True)
     except ValueError as error:
-        raise ValueError(f"{name} must be valid compressed rows; got a {kind} of which {error}") from None
+        raise ValueError(f"{name} must be valid compressed rows; got a {kind}, but {error}") from None
     rows.sum_duplicates()
     rows.eliminate_zeros()
     lost = np.flatnonzero(~np.isfinite(rows.data))
@@ -179,7 +179,7 @@ def compressed_rows(name: str, value: Any, *, meaning: str, hint: str = "") -> s
 
 
 def squared_norms_of(rows: np.ndarray | sparse.csr_array) -> np.ndarray:
-    """Return the squared norm of each row; `einsum` gives no warning of overflow."""
+    """Return the squared norm of each row; `einsum` is used because it does not warn of overflow."""
     if isinstance(rows, np.ndarray):
         return np.einsum("ij,ij->i", rows, rows)
     number = np.arange(rows.shape[0]).repeat(np.diff(rows.indptr))
@@ -190,7 +190,7 @@ def checked_squared_norms(
     name: str, row: str, rows: Any, *, hint: str = "", may_be_small: bool = False
 ) -> np.ndarray:
     """Return the squared norm of each row; refuse values that are not finite, and norms out of range."""
-    # With `may_be_small`, smaller nonzero norms become SMALLEST_SQUARED_NORM.  Valid rows are read only once.
+    # With `may_be_small`, nonzero squared norms are at least SMALLEST_SQUARED_NORM in the result.
     squared_norms = squared_norms_of(rows)
     # The comparison is False if a norm is NaN.
     if squared_norms.min() >= SMALLEST_SQUARED_NORM and squared_norms.max() < np.inf:

@@ -20,22 +20,20 @@ from snn.base.value import Value, assign, cached_property
 from solvers._kernels.precision import SMALLEST
 from solvers.problem.atoms import Atoms, checked_squared_norms, inverse_norms
 
-# A code with fewer nonzero coefficients than one in DENSE_PART is multiplied with kernels as a sparse one.
-DENSE_PART = 16
-# A warning is given if the means of all kernels are below LEAST_MEAN of their norms, and local means of a
-# signal have more than LARGEST_SLOW_SHARE of its energy.
+# There is a warning if the means of all kernels are below LEAST_MEAN times their norms, and local means of a
+# signal have more than the share LARGEST_SLOW_SHARE of its energy.
 LEAST_MEAN = 1e-2
 LARGEST_SLOW_SHARE = 0.5
-# Kernels count as equal if the cosine between them differs from 1 by less than this (rounding).
+# Kernels count as equal if the cosine between them is closer to 1 than this rounding error.
 EQUAL_KERNELS = 1e-14
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ConvolutionalDictionary(Value, Described):
-    """A dictionary whose atoms are kernels at the places of a grid over an image, or along a signal.
+    """A dictionary whose atoms are kernels at the positions of a grid over an image, or along a signal.
 
-    A signal is an image, its features the pixels row by row; of a colour image, the channels of a pixel one
-    after the other.  With p a position of the grid and k a kernel, a code a stands for the image::
+    A signal is an image.  Its features are the pixels, row by row; in a colour image, the channels of a pixel
+    follow each other.  With p a position of the grid and k a kernel, a code a stands for the image::
 
         image = sum_p sum_k a_(p, k) kernel_k placed with its upper left corner at stride * p
 
@@ -46,27 +44,27 @@ class ConvolutionalDictionary(Value, Described):
     Parameters
     ----------
     kernels : array_like, shape (n_kernels, height, width[, n_channels]) or (n_kernels, length[, n_channels])
-        Kernels of any norm.  The codes of one that is zero are zero.
+        Kernels of any norm.  The codes of a kernel of zeros are zero.
     image_shape : (int, int) or int
-        (rows, columns) of the image, or the length of a signal, for kernels of shape (n_kernels, length[,
-        n_channels]); both are kept as for an image of one row.
+        (rows, columns) of the image, or the length of a signal for kernels of shape (n_kernels, length[,
+        n_channels]).  A signal and its kernels are kept as an image of one row.
     stride : int
         Distance between neighbouring positions, in pixels.
 
     Notes
     -----
-    With a stride larger than the kernels, pixels between them belong to no atom: they stay what they
-    are in every residual.
+    If the stride is larger than the kernels, pixels between the kernels belong to no atom: no code changes
+    their residual.
 
-    A `LassoProblem` takes it for a `dictionary`.  Solvers that need an array of atoms say so; `toarray`
-    makes one for small images.
+    Pass it to a `LassoProblem` as the `dictionary`.  Solvers that need an array of atoms raise an error; for
+    small images, `toarray` returns such an array.
     """
 
     kernels: np.ndarray
     image_shape: tuple[int, int]
     stride: int
 
-    if TYPE_CHECKING:  # what is accepted is more than what is kept
+    if TYPE_CHECKING:  # arguments have more types than the attributes
 
         def __init__(self, kernels: ArrayLike, image_shape: int | tuple[int, int], stride: int) -> None: ...
 
@@ -100,7 +98,7 @@ class ConvolutionalDictionary(Value, Described):
 
     @property
     def n_channels(self) -> int:
-        """Channels of a pixel, 1 of a grey image."""
+        """Number of channels of a pixel; 1 for a grey image."""
         return self.kernels.shape[3] if self.kernels.ndim == 4 else 1
 
     @property
@@ -122,7 +120,7 @@ class ConvolutionalDictionary(Value, Described):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_atoms, n_features), as of an array of atoms."""
+        """(n_atoms, n_features), the shape of the array of atoms."""
         return self.n_positions * self.n_kernels, math.prod(self.signal_shape)
 
     def toarray(self) -> np.ndarray:
@@ -140,7 +138,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
     # Colour images need no special case: with the channels side by side, an image of C channels is a grey
     # image of C times the width, and kernels move by C times the stride in a row.
 
-    # The kernels, of shape (n_kernels, height, width * n_channels), and as rows.
+    # The kernels in the shapes (n_kernels, height, width * n_channels) and (n_kernels, n_values).
     kernel_planes: np.ndarray
     kernel_rows: np.ndarray
     squared_norms_of_kernels: np.ndarray
@@ -172,10 +170,10 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         return self._products(signals, self.kernel_rows)
 
     def _products(self, signals: np.ndarray, kernel_rows: np.ndarray) -> np.ndarray:
-        """Return the products of signals with some kernels, a row each, at all positions."""
+        """Return the inner products of signals with some kernels (rows) at all positions."""
         products = np.empty((len(signals), self.n_positions * len(kernel_rows)))
         for image, row in zip(signals.reshape(-1, *self.plane_shape), products, strict=True):
-            # The axis of pixels comes first: runs to copy are then long, and BLAS takes either order.
+            # The axis of pixels comes first, so that long runs are copied; BLAS takes either order of axes.
             patches = self._placed(image).reshape(kernel_rows.shape[1], -1)
             np.matmul(patches.T, kernel_rows.T, out=row.reshape(self.n_positions, -1))
         return products
@@ -198,16 +196,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         images = np.zeros((codes.shape[0], *self.plane_shape))
         for n, image in enumerate(images):
             code = codes[n] if isinstance(codes, np.ndarray) else codes[[n]].toarray()[0]
-            if DENSE_PART * np.count_nonzero(code) > len(code):
-                patches = self.kernel_rows.T @ code.reshape(self.n_positions, -1).T
-            else:
-                atoms = np.flatnonzero(code)
-                starts = np.searchsorted(atoms, self.n_kernels * np.arange(self.n_positions + 1))
-                by_position = sparse.csr_array(
-                    (code[atoms], atoms % self.n_kernels, starts), (self.n_positions, self.n_kernels)
-                )
-                patches = np.ascontiguousarray((by_position @ self.kernel_rows).T)
-            self._add_overlapping(patches, image)
+            self._add_overlapping(self.kernel_rows.T @ code.reshape(self.n_positions, -1).T, image)
         return images.reshape(len(images), -1)
 
     def take(self, atoms: np.ndarray) -> sparse.csr_array:
@@ -320,8 +309,8 @@ def require_grid(image_shape: tuple[int, int], kernel_shape: tuple[int, int], st
         (rows, columns), (height, width) = image_shape, kernel_shape
         raise ValueError(
             "stride must divide the rows and columns that the image has beyond a kernel, "
-            f"{rows} - {height} and {columns} - {width}; got {stride}, which fits {smaller[0]} x {smaller[1]}"
-            f" (crop) and {larger[0]} x {larger[1]} pixels (pad); dictlearn.prepare_image does that"
+            f"{rows} - {height} and {columns} - {width}; got {stride}: crop the image to {smaller[0]} x "
+            f"{smaller[1]} or pad it to {larger[0]} x {larger[1]} pixels with dictlearn.prepare_image"
         )
 
 
@@ -339,7 +328,7 @@ def require_room(
 def valid_shape(
     image_shape: tuple[int, int], kernel_shape: tuple[int, int], stride: int, *, pad: bool
 ) -> tuple[int, int]:
-    """Return the nearest shape of an image that the grid covers: not smaller if `pad`, else not larger."""
+    """Return the nearest image shape that the grid covers: at least as large if `pad`, else at most."""
     rows, columns = (
         kernel + ((image - kernel + (stride - 1 if pad else 0)) // stride) * stride
         for image, kernel in zip(image_shape, kernel_shape, strict=True)

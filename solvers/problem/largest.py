@@ -13,14 +13,14 @@ from solvers._kernels.largest import list_largest
 from solvers._kernels.precision import SLACK, SMALLEST, SPARE_OPERATIONS, gamma
 from solvers.problem.matrix import UnitAtoms
 
-# Products of vectors with a block of atoms: 4 MB, which stay in cache until they have been read.
+# Number of products of vectors with a block of atoms: 4 MB, which stay in cache until they are read.
 PRODUCTS_PER_BLOCK = 2**20
-# u of single precision.
+# The largest relative error of one operation in single precision.
 SINGLE_ROUNDOFF = 2.0**-24
-# If ||d_i|| / lambda_i exceeds STRONG times the median, as for an intercept with a tiny penalty, products
-# with the atom are in double precision, unless there are more than MOST_STRONG such atoms.
+# An atom is strong if ||d_i|| / lambda_i exceeds STRONG times the median, as for an intercept with a tiny
+# penalty.  Products with strong atoms are in double precision, unless more than MOST_STRONG atoms are strong.
 STRONG, MOST_STRONG = 64.0, 64
-# In single precision, the error of a product that underflows is smaller than this.
+# Upper bound on the error of a product that underflows in single precision.
 SINGLE_QUANTUM = 2.0**-125
 
 
@@ -45,7 +45,7 @@ def largest_ratios(
     strong = np.flatnonzero(factors > STRONG * np.median(factors))
     if not 0 < len(strong) <= MOST_STRONG:
         return _largest_ratios(unit_atoms, factors, vectors, n_listed, positive=positive)
-    # Errors in single precision are proportional to the largest factor: a few strong atoms must not set it.
+    # Strong atoms are left out here: errors in single precision are proportional to the largest factor.
     others = factors.copy()
     others[strong] = 0.0
     largest = _largest_ratios(unit_atoms, others, vectors, n_listed, positive=positive)
@@ -61,7 +61,7 @@ def _with_strong(
     *,
     positive: np.ndarray,
 ) -> Largest:
-    """Return the lists with all strong atoms added, whose factors were zero."""
+    """Return the lists of atoms, to which all strong atoms are added in double precision."""
     n_features = unit_atoms.shape[1]
     correlations = vectors @ unit_atoms.in_full(strong).T
     ratios = np.where(positive[strong], correlations, np.abs(correlations)) * factors[strong]
@@ -86,7 +86,7 @@ def _largest_ratios(
     norms = norms_of(vectors)
     scale = np.divide(1.0, norms, out=np.zeros(n_vectors), where=norms > SMALLEST)
     units = (vectors * scale[:, np.newaxis]).astype(np.float32)
-    unit = float(factors.max()) or 1.0  # the maximum is zero if all remaining atoms have norm zero
+    unit = float(factors.max()) or 1.0  # the maximum is zero if all atoms that are left have norm zero
     relative, signed = (factors / unit).astype(np.float32), ~positive
     counts = np.zeros(n_vectors, dtype=np.int64)
     others = np.full(n_vectors, -np.inf, dtype=np.float32)
@@ -108,7 +108,7 @@ def _largest_ratios(
                 np.abs(products, out=products, where=signed[chosen])
             list_largest(products, relative[chosen], begin, n_listed, counts, others, atoms, values)
     units_of_ratio = unit * norms
-    # Error of a product of two vectors of norm one, times a factor of at most one.
+    # Bound on the error of a product of two vectors of norm one, times a factor of at most one.
     error = SLACK * SINGLE_ROUNDOFF * (n_features + SPARE_OPERATIONS) + n_features * SINGLE_QUANTUM
     return Largest(
         counts,
@@ -120,7 +120,7 @@ def _largest_ratios(
 
 
 def norms_of(vectors: np.ndarray) -> np.ndarray:
-    """Return the norm of each vector, even if its square underflows."""
+    """Return the norm of each vector, also if its square underflows."""
     largest = np.abs(vectors).max(axis=1)
     scaled = vectors / np.where(largest > 0.0, largest, 1.0)[:, np.newaxis]
     return largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))

@@ -21,7 +21,7 @@ from solvers.problem.penalty import ElasticNet, Penalty, checked_penalty, larges
 from solvers.problem.signals import checked_signals, checked_weights, known_features
 from solvers.problem.statistics import FromStatistics
 
-# Most multiply-adds that a description of a problem may take: some milliseconds.
+# Most multiply-adds that a description of a problem may take: they take a few milliseconds.
 CHEAP = 2**22
 
 Result = TypeVar("Result")
@@ -29,21 +29,21 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False, init=False, repr=False)
 class LassoModel(Value, Described):
-    """A dictionary and a penalty, checked once, with what solvers compute from them.
+    """A dictionary and a penalty, checked once, with everything that solvers compute from them.
 
-    A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue of it.
-    If signals come one at a time, this takes longer than coding them.  Problems of one model share the work.
+    A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue from it.
+    If signals come one at a time, this work takes longer than coding.  Problems of one model share the work.
 
     Parameters
     ----------
     dictionary, penalty, positive
-        As of `LassoProblem`.
+        See `LassoProblem`.
     gram : array_like, shape (n_atoms, n_atoms), optional
-        ``dictionary @ dictionary.T``, if it is at hand.  Otherwise it is computed here, in 8 n_atoms^2 bytes.
-        If these exceed the `memory_limit`, an array of atoms is converted to single precision instead, unless
-        its 4 n_atoms n_features bytes exceed half the limit.
+        ``dictionary @ dictionary.T``, if it is known.  Otherwise the model computes it, in 8 n_atoms^2 bytes.
+        If these bytes exceed the `memory_limit`, the model converts an array of atoms to single precision
+        instead, unless its 4 n_atoms n_features bytes exceed half the limit.
     mask, feature_weights : array_like, shape (n_features,), optional
-        As of `LassoProblem`, for all signals to come; the Gram matrix computed here is then D diag(w) D^T.
+        See `LassoProblem`.  They hold for all signals; the model's Gram matrix is then D diag(w) D^T.
 
     Examples
     --------
@@ -56,17 +56,18 @@ class LassoModel(Value, Described):
     [0.  0.5 0. ]
     """
 
-    # The array of atoms, compressed rows, or the convolutional dictionary.
+    # The dictionary: an array of atoms, compressed rows, or a convolutional dictionary.
     dictionary: Any
     # The dictionary with its products.
     atoms: Atoms
     # The penalty: for each atom its l1 weight, its curvature, and whether codes must not be negative.
     penalty: Penalty
-    # w, as bools if it is a mask; shape (n_features,), or (n_signals, n_features) of a problem.
+    # The weights w of features, bools if they are a mask; shape (n_features,), or for a problem also
+    # (n_signals, n_features).
     feature_weights: np.ndarray | None
     # Whether more problems with this dictionary follow.
     more_follow: bool
-    # The bytes that solvers may take for what they compute from the dictionary.
+    # Most bytes that solvers may use for what they compute from the dictionary.
     memory_limit: int
     # Results of `cached`: for this penalty, and for any penalty (with the shared weights of features).
     _cache: dict[Callable[..., Any], Any]
@@ -85,7 +86,7 @@ class LassoModel(Value, Described):
         self._set(dictionary, penalty, positive, gram, mask, feature_weights)
         shared = checked_weights(mask, feature_weights, n_features=self.n_features, atoms=self.atoms)
         assign(self, feature_weights=shared, more_follow=True)
-        # Compute these now, not with the first signal.
+        # Compute the products now, so that the first signal does not have to wait for them.
         if self.atoms.is_matrix:
             if self.gram_fits:
                 _ = self.gram
@@ -107,7 +108,7 @@ class LassoModel(Value, Described):
             _cache={},
             _cache_of_atoms={},
         )
-        # With weights of features, another Gram matrix is used.
+        # A Gram matrix that was passed does not contain the weights of features.
         if gram is not None and atoms.known is None:
             gram = checked_gram(atoms, gram)
             if mask is None and weights is None:
@@ -182,7 +183,7 @@ class LassoModel(Value, Described):
     def gram(self) -> np.ndarray:
         """G = D @ D.T, or D diag(w) D^T with weights of all signals, shape (n_atoms, n_atoms).
 
-        It is computed once, without the penalty's curvatures.  A convolutional dictionary has none.
+        The Gram matrix is computed once, without curvatures.  A convolutional dictionary has none.
         """
         if self.seen_atoms.is_matrix and not self.gram_fits:
             raise MemoryError(
@@ -200,7 +201,7 @@ class LassoModel(Value, Described):
 
     @property
     def gram_fits(self) -> bool:
-        """True if the Gram matrix is at hand, or no larger than the memory limit."""
+        """True if the Gram matrix is known, or no larger than the memory limit."""
         return self.has_gram or 8 * self.n_atoms**2 <= self.memory_limit
 
     @property
@@ -213,14 +214,14 @@ class LassoModel(Value, Described):
     def with_signals(
         self, signals: ArrayLike, *, mask: ArrayLike | None = None, feature_weights: ArrayLike | None = None
     ) -> LassoProblem:
-        """Return the problem of some signals; everything else is shared, and not checked again.
+        """Return the problem of some signals; everything else is shared and not checked again.
 
         Parameters
         ----------
         signals : array_like or compressed rows, shape (n_signals, n_features)
-            One signal a row; for a single signal pass ``signal[np.newaxis]``.
+            One signal per row; for a single signal pass ``signal[np.newaxis]``.
         mask, feature_weights : array_like, optional
-            As of `LassoProblem`, in place of the model's.
+            See `LassoProblem`; they replace those of the model.
         """
         problem = replaced(self, LassoProblem, more_follow=True, without=("correlations",))
         problem._set_signals(signals, mask, feature_weights)
@@ -232,16 +233,16 @@ class LassoModel(Value, Described):
         Parameters
         ----------
         penalty : float, array_like of shape (n_atoms,), or ElasticNet
-            As of `LassoProblem`.
+            See `LassoProblem`.
         """
         return self._changed(penalty=checked_penalty(penalty, self.atoms, self.positive), _cache={})
 
     def _with_penalty(self, penalty: Penalty) -> Self:
-        """Return this with another, checked penalty; both share what either computes from the atoms."""
+        """Return a copy with another, checked penalty; both share what either computes from the atoms."""
         return self._changed(penalty=penalty, _cache={}, _cache_of_atoms=self._cache_of_atoms)
 
     def with_more_to_follow(self) -> Self:
-        """Return this as the first of several problems, for which shared results are worth computing."""
+        """Return a copy that is the first of several problems: shared results are then worth computing."""
         return self._changed(more_follow=True, _cache_of_atoms=self._cache_of_atoms)
 
     def _changed(self, **changes: Any) -> Self:
@@ -250,7 +251,7 @@ class LassoModel(Value, Described):
         return replaced(self, **{**caches, **changes})
 
     def cached(self, compute: Callable[[LassoModel], Result], *, any_penalty: bool = False) -> Result:
-        """Return `compute(self)`; compute it once, and keep it for this penalty, or for any penalty."""
+        """Return `compute(self)`, which is computed once and kept for this penalty or for any penalty."""
         cache = self._cache_of_atoms if any_penalty else self._cache
         if compute not in cache:
             cache[compute] = compute(self)
@@ -266,41 +267,43 @@ class LassoProblem(FromStatistics, LassoModel):
 
         E(a) = 1/2 ||s - sum_i a_i d_i||^2 + sum_i lambda_i |a_i| + sum_i m_i / 2 a_i^2
 
-    over all a (LASSO), or, with ``positive=True``, over a >= 0 (CLASSO).  The last term is for an
-    `ElasticNet`.  Nothing is divided by the number of features.  With a `mask`, or with weights w >= 0 of
-    features, the first term is ``1/2 sum_j w_j (s_j - sum_i a_i d_ij)^2``.
+    over all a (LASSO), or, with ``positive=True``, over a >= 0 (CLASSO).  The last term is zero unless the
+    penalty is an `ElasticNet`.  Nothing is divided by the number of features.  With a `mask`, or with weights
+    w >= 0 of features, the first term is ``1/2 sum_j w_j (s_j - sum_i a_i d_ij)^2``.
 
     Parameters
     ----------
     dictionary : array_like or sparse matrix, shape (n_atoms, n_features), or ConvolutionalDictionary
         Atoms of any norm; at least one must not be zero.  The code of an atom of norm zero is zero.  Sparse
-        arrays and matrices of SciPy, in any format, stay sparse; products of all atoms with each other, if a
-        solver needs them, are a dense array.  "coordinate_descent" refuses sparse dictionaries.
+        arrays and matrices of SciPy, in any format, stay sparse.  If a solver needs the Gram matrix, it is a
+        dense array.  "coordinate_descent" refuses sparse dictionaries.
     signals : array_like or compressed rows, shape (n_signals, n_features)
-        One signal a row; for a single signal pass ``signal[np.newaxis]``.  CSR arrays and matrices of SciPy
+        One signal per row; for a single signal pass ``signal[np.newaxis]``.  CSR arrays and matrices of SciPy
         are made dense only for a few signals at a time.
     penalty : float, array_like of shape (n_atoms,), or ElasticNet
-        lambda, not negative; one number for all atoms, or one each; or an `ElasticNet`.  Zero for
-        all atoms is (non-negative) least squares, zero for some is an intercept, or atoms known to be there.
+        lambda, not negative: one number for all atoms, or one for each; or an `ElasticNet`.  A penalty of
+        zero for all atoms is (non-negative) least squares.  A penalty of zero for some atoms fits an
+        intercept, or atoms that are known to be present.
     positive : bool or array_like of bool, shape (n_atoms,), default False
-        Whether codes must not be negative; for all atoms, or for each.
+        Whether codes must not be negative: one bool for all atoms, or one for each.
     gram : array_like, shape (n_atoms, n_atoms), optional
-        ``dictionary @ dictionary.T``, if it is at hand; otherwise computed when a solver needs it.  With 512
+        ``dictionary @ dictionary.T``, if it is known; otherwise a solver computes it when needed.  With 512
         atoms or more, only some rows are checked.  Certificates and convolutional dictionaries do not use it.
     mask : array_like of bool, shape (n_features,) or (n_signals, n_features), optional
         True if a feature is known.  Unknown features of signals do not count, and may be NaN.  Features of
         atoms that are unknown for all signals may be NaN, too.
     feature_weights : array_like, shape (n_features,) or (n_signals, n_features), optional
-        w, each 0 or from 1e-60 to 1e60; a mask is weights of 1 and 0.  `tol` is then a share of the energy
-        ``1/2 sum_j w_j s_j^2``, to which a few large weights may contribute most.
+        w, each 0 or from 1e-60 to 1e60; a mask means weights of 1 and 0.  `tol` is then a share of the
+        energy ``1/2 sum_j w_j s_j^2``, to which a few large weights may contribute most.
 
     Notes
     -----
-    Arrays of a problem are float64, in C order and read-only; arrays that are so already are not copied.
+    The arrays of a problem are float64, in C order and read-only.  An array with these properties is not
+    copied.
     Squared norms of atoms and signals are zero or at least 1e-292.
     """
 
-    # Zero in features that do not count; compressed rows if the caller passed them.
+    # The signals, with zeros in features that do not count; compressed rows if the caller passed such rows.
     signals: np.ndarray | sparse.csr_array
     # 1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective at zero, and the unit of `tol`.
     energies: np.ndarray
@@ -354,7 +357,8 @@ class LassoProblem(FromStatistics, LassoModel):
     def ordinary(self) -> LassoProblem:
         """Return the unweighted problem of D diag(sqrt(w)) and sqrt(w) s, which has the same codes.
 
-        Features of weight zero are left out.  Without weights it is the problem itself.  Signals are dense.
+        Features of weight zero are left out.  Without weights, the result is the problem itself with dense
+        signals.
         """
         weights, signals = self.feature_weights, self.dense_signals()
         if weights is None:
@@ -377,13 +381,13 @@ class LassoProblem(FromStatistics, LassoModel):
         return self.atoms.correlate(signals)
 
     def dense_signals(self) -> np.ndarray:
-        """Return the signals as a dense array; for sparse signals, call it on small subsets."""
+        """Return the signals as a dense array; with sparse signals, call this method on small subsets."""
         if not isinstance(self.signals, np.ndarray):
             return checks.read_only(self.signals.toarray())
         return self.signals
 
     def reconstruct(self, codes: np.ndarray | sparse.csr_array) -> np.ndarray:
-        """Return codes @ dictionary, shape (n_signals, n_features), missing features included.
+        """Return codes @ dictionary, shape (n_signals, n_features), with unknown features.
 
         The result for a code does not depend on the other codes.
         """
@@ -398,12 +402,12 @@ class LassoProblem(FromStatistics, LassoModel):
         return in_full(sparse.csr_array(codes) @ self.dictionary)
 
     def subset(self, which: ArrayLike | slice) -> LassoProblem:
-        """Return the problem of some of the signals; the dictionary is shared, not checked again.
+        """Return the problem of some of the signals; the dictionary is shared and not checked again.
 
         Parameters
         ----------
         which : slice, or array_like of int or bool
-            As NumPy selects rows; at least one.
+            The signals, at least one, as an index of rows in NumPy.
         """
         if not isinstance(which, slice):
             which = np.asarray(which, dtype=None if np.size(which) else int)  # NumPy takes [] for floats
@@ -415,9 +419,9 @@ class LassoProblem(FromStatistics, LassoModel):
             raise ValueError(f"which must select among {self.n_signals} signals: {error}") from None
         if energies.ndim != 1 or not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        # The copy does not share results that are computed later, so that both can be timed.
+        # The copy does not share results that are computed later, so that solvers of both can be timed.
         part = self._changed()
-        # Read attributes of the copy: another thread may compute the original's correlations at any moment.
+        # Read attributes of the copy: another thread may compute the correlations of the original meanwhile.
         names = ("signals", "correlations", "feature_weights")[: 3 if self.has_own_weights else 2]
         rows = {name: _rows(vars(part)[name], which) for name in names if name in vars(part)}
         if self.penalty.is_stack:
@@ -434,8 +438,8 @@ def in_blocks(problem: LassoProblem, size: int) -> Iterator[tuple[slice, LassoPr
 
 
 def zero_code_multiples(problem: LassoProblem) -> np.ndarray:
-    """Return the smallest multiple of the penalty at which each code is zero, perhaps inf, (n_signals,)."""
-    # Correlations that are not known yet are computed in blocks that fit into memory, and not kept.
+    """Return the smallest multiple of the penalty at which each code is zero, or inf, (n_signals,)."""
+    # Unknown correlations are computed in blocks that fit into memory, and are not kept.
     is_known, penalty = "correlations" in vars(problem), problem.penalty
     parts = in_blocks(problem, problem.memory_limit // (16 * problem.n_atoms))
     correlations = (part.correlations if is_known else part._correlations() for _, part in parts)

@@ -23,13 +23,13 @@ from solvers.problem.atoms import (
 )
 from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 
-# Values of a part of a dictionary through which all signals go: 4 MB, which stay in cache.
+# Number of values in a part of a large dictionary: 4 MB, which stay in cache while all signals use them.
 VALUES_AT_ONCE = 524_288
-# Values of a block of `UnitAtoms`, in single precision: 8 MB.
+# Number of values of a block of `UnitAtoms`, in single precision: 8 MB.
 VALUES_PER_BLOCK = 2**21
 # Norms that differ by at most this share of the largest count as equal.
 EQUAL_NORMS = 1e-6
-# Hint of the error for a dictionary that is not finite.
+# The remedy in the error for a dictionary that is not finite.
 UNKNOWN = ": where features are unknown, pass a mask that is False there for every signal"
 # From ALL_CHECKED atoms on, CHECKED_ROWS rows of a given Gram matrix, or up to twice as many, are checked.
 ALL_CHECKED = 512
@@ -93,7 +93,7 @@ class MatrixAtoms(Atoms):
 
     @cached_property
     def _transposed(self) -> str | None:
-        # A matrix of zeros and ones that groups features has columns of one norm, too, but rows of zeros.
+        # A matrix of zeros and ones that groups features also has columns of one norm, but has zero rows.
         rows, of_rows = self.rows, self.squared_norms
         if rows is None or rows.shape[0] != rows.shape[1] or of_rows.min() == 0.0:
             return None
@@ -117,8 +117,9 @@ class MatrixAtoms(Atoms):
         return codes.indptr[1:] - codes.indptr[:-1]
 
     def correlate(self, signals: np.ndarray | sparse.csr_array) -> np.ndarray:
-        # One matrix-vector product for each signal: in a product of matrices, the rounding of a row depends
-        # on the number of rows, and a code must not depend on others.  Many features are added up in parts.
+        # Each signal has a matrix-vector product of its own: in a product of matrices, the rounding of a row
+        # depends on the number of rows, and a code must not depend on other signals.  Sums over many features
+        # are added up in parts.
         if self.rows is None:
             correlations = np.zeros((signals.shape[0], self.shape[0]))
             for k in range(signals.shape[0]):
@@ -242,17 +243,17 @@ def atoms_of(dictionary: Any, known: np.ndarray | None = None) -> Atoms:
 
 def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:
     """Return the Gram matrix that a caller passed, if it is the matrix of these atoms."""
-    # No certificate depends on it.  All rows are checked if there are fewer than 512, otherwise 64 to 127.
-    # A row times a fixed vector of numbers between 1/2 and 1 must be what the atoms give for that row.  The
-    # check reads the atoms once, and these rows; reading all of a large matrix takes longer than solving a
-    # problem.  A change of one atom changes an entry in every row.
+    # No certificate depends on this matrix.  All rows are checked if there are fewer than 512, else 64 to 127
+    # rows: reading all of a large matrix takes longer than solving a problem.  A row times a fixed vector of
+    # numbers between 1/2 and 1 must equal the product that is computed from the atoms.  A change of one atom
+    # changes an entry in every row.
     if not atoms.is_matrix:
-        raise TypeError("gram must be None with a ConvolutionalDictionary, which is used without one")
+        raise TypeError("gram must be None with a ConvolutionalDictionary; got a matrix: leave it out")
     matrix, n_atoms = atoms.matrix, atoms.shape[0]
     gram = checks.real_array(
         "gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)", finite=False
     )
-    # Errors are divided by the norms; for an atom of norm zero, whose entries are zero, by the largest norm.
+    # Errors are divided by norms of atoms; for an atom of norm zero, by the largest norm.
     units = np.sqrt(atoms.positive_squared_norms)
     rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
     mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
@@ -268,7 +269,7 @@ def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:
         checks.require_finite("gram", gram)
     if not worst <= 1e-8:
         raise ValueError(
-            f"gram must be dictionary @ dictionary.T; got a matrix that differs by about {worst:.2g} of it"
+            f"gram must be dictionary @ dictionary.T; got a matrix with the relative error {worst:.2g}"
         )
     return checks.read_only(gram)
 

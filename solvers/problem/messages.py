@@ -1,4 +1,4 @@
-"""Warnings of problems that are ill-posed."""
+"""Warnings about ill-posed problems."""
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +20,7 @@ class ZeroCodesWarning(IllPosedWarning):
 
 
 def warn_if_ill_posed(problem: LassoProblem) -> None:
-    """Warn in one sentence if the dictionary does not suit the signals: `Atoms.complaint`."""
+    """Warn if the dictionary does not suit the signals; the message is `Atoms.complaint`."""
     complaint = problem.atoms.complaint(problem.signals)
     if complaint is not None:
         checks.warn_caller(complaint, IllPosedWarning)
@@ -45,7 +45,7 @@ def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
 
 
 def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> None:
-    """Warn if a constant atom without penalty, an intercept, has the code zero because it is `positive`."""
+    """Warn if an intercept (a constant atom without penalty) is zero because its atom is `positive`."""
     if not (problem.penalty.has_zeros and problem.positive.any() and problem.atoms.is_matrix):
         return
     unpenalised = np.flatnonzero(problem.positive & (problem.l1_weights + problem.curvatures == 0.0))
@@ -54,7 +54,7 @@ def warn_if_intercept_is_cut(problem: LassoProblem, codes: sparse.csr_array) -> 
     cut = constant[(codes[:, constant].toarray() == 0.0).any(axis=0)]
     if len(cut):
         checks.warn_caller(
-            f"positive holds for atom {cut[0]} as well, a constant without penalty: an intercept below zero "
-            "becomes zero; pass a bool for each atom, False for that one",
+            f"positive holds for atom {cut[0]}, a constant without penalty, so that an intercept below zero "
+            "becomes zero: pass a bool for each atom, False for that atom",
             IllPosedWarning,
         )

@@ -1,4 +1,4 @@
-"""Problems of signals with equal masks, or at many penalties; norms of atoms as masked signals see them."""
+"""Problems of signals with equal masks or at many penalties, and norms of atoms under masks."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from solvers._kernels.precision import SMALLEST_NORM
 from solvers.problem.lasso import LassoModel, LassoProblem, cached_for_any_weights
 from solvers.problem.penalty import Penalty
 
-# Least share of ||d_i||^2 in a signal's known features, for products shared with signals of other masks.
+# Least share of ||d_i||^2 in the known features of a signal that shares products with signals of other masks.
 LEAST_KNOWN = 1e-6
 
 
@@ -56,7 +56,7 @@ def seen_features(model: LassoModel, rows: np.ndarray) -> np.ndarray:
 
 def seen_norms(problem: LassoProblem) -> np.ndarray:
     """Return the norms of the atoms as signals see them: one row for all signals, or a row for each."""
-    # Only norms of unseen atoms are zero; a norm whose square underflows becomes SMALLEST_NORM.
+    # Only norms of unseen atoms are zero: a norm whose square underflows becomes SMALLEST_NORM.
     atoms, weights = problem.atoms, problem.feature_weights
     if weights is None:
         return atoms.norms[np.newaxis]
@@ -71,7 +71,7 @@ def seen_norms(problem: LassoProblem) -> np.ndarray:
 
 
 def knows_atoms_alike(problem: LassoProblem) -> bool:
-    """Return False if a mask leaves so little of an atom's norm that products cannot be shared."""
+    """Return False if a mask leaves so little of an atom that signals cannot share products."""
     atoms, weights = problem.atoms, problem.feature_weights
     if weights is None or weights.ndim == 1 or not atoms.is_matrix:
         return True

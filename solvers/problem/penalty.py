@@ -1,6 +1,6 @@
 """The penalty: the part of the objective that does not depend on the residual.
 
-It is a sum over atoms of h_i(a_i), with the soft threshold T and a conjugate::
+The penalty is a sum over atoms of h_i(a_i).  With the soft threshold T, h_i and its conjugate are::
 
     h_i(a) = l |a| + m / 2 a^2        h_i*(x) = max over a of a x - h_i(a) = T(x, l)^2 / (2 m)
 
@@ -24,12 +24,12 @@ from snn.base.value import Value, assign, cached_property, checked
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 from solvers.problem.atoms import Atoms
 
-# Least quadratic penalty, as a share of ||d_i||^2: a smaller one is lost in the rounding of correlations.
+# Least quadratic penalty, as a share of ||d_i||^2.  A smaller one is lost in the rounding of correlations.
 LEAST_CURVATURE = 1e-15
 
 
 def weights_of_codes(name: str, value: Any, n_atoms: int | None = None) -> np.ndarray:
-    """Return weights of a penalty; refuse negative ones (`checks.positive_array`)."""
+    """Return the weights of a penalty as numbers or arrays; refuse negative weights."""
     try:
         return checks.positive_array(name, value, n_atoms, zero=True)
     except ValueError as error:
@@ -48,9 +48,10 @@ class ElasticNet(Value):
     Parameters
     ----------
     l1 : float or array_like, shape (n_atoms,)
-        Not negative; one number for all atoms, or one each.  Zero is ridge regression.
+        The weights of ``|a_i|``, not negative: one number for all atoms, or one for each.  Zero is ridge
+        regression.
     l2 : float or array_like, shape (n_atoms,), default 0.0
-        Not negative; zero is the LASSO.
+        The weights of ``a_i^2 / 2``, not negative.  Zero is the LASSO.
 
     Notes
     -----
@@ -65,7 +66,7 @@ class ElasticNet(Value):
     l1: Any = checked(weights_of_codes)
     l2: Any = checked(weights_of_codes, default=0.0)
 
-    if TYPE_CHECKING:  # numbers and read-only arrays are kept
+    if TYPE_CHECKING:  # the attributes are numbers or read-only arrays
 
         def __init__(self, l1: ArrayLike, l2: ArrayLike = 0.0) -> None: ...
 
@@ -76,7 +77,7 @@ class Penalty(ElasticNet):
     # True for atoms whose codes must not be negative, shape (n_atoms,).
     positive: np.ndarray
 
-    # Methods work element by element and broadcast, unless they say otherwise.
+    # Methods work element by element and broadcast, unless their docstrings say otherwise.
 
     def __init__(self, l1: np.ndarray, l2: np.ndarray, positive: np.ndarray) -> None:
         # The arrays are not copied.
@@ -109,7 +110,7 @@ class Penalty(ElasticNet):
 
     @cached_property
     def _lowest(self) -> np.ndarray:
-        """The correlation up to which a code is zero, from below."""
+        """The lowest correlation at which a code is zero, shape (n_atoms,)."""
         return np.where(self.positive, -np.inf, -self.l1)
 
     @cached_property
@@ -118,7 +119,7 @@ class Penalty(ElasticNet):
         return self.l1 if self.is_flat else np.where(self.l2 == 0.0, self.l1, np.inf)
 
     def at(self, atoms: np.ndarray) -> Penalty:
-        """Return the penalty of the atoms with these numbers, which may be named more than once."""
+        """Return the penalty of the atoms with these numbers; a number may occur more than once."""
         return Penalty(self.l1.take(atoms), self.l2.take(atoms), self.positive.take(atoms))
 
     @staticmethod
@@ -133,7 +134,7 @@ class Penalty(ElasticNet):
         return self.l1.ndim == 2
 
     def rows(self, which: Any) -> Penalty:
-        """Return the stack of some rows, or the penalty of one."""
+        """Return the stack of some rows, or the penalty of one row."""
         return Penalty(self.l1[which], self.l2[which], self.positive[which])
 
     def of_entries(self, codes: sparse.csr_array) -> Penalty:
@@ -147,12 +148,12 @@ class Penalty(ElasticNet):
         """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
         with float_errors(over="ignore"):
             weights = self.l1 / (units * objective_unit), self.l2 / units / (units * objective_unit)
-        # Read-only, as kernels are compiled for.
+        # Kernels are compiled for read-only arrays.
         l1, l2 = checks.read_only(np.minimum(weights, np.finfo(np.float64).max))
         return Penalty(l1, l2, self.positive)
 
     def value(self, codes: np.ndarray) -> np.ndarray:
-        """Return h_i(a_i)."""
+        """Return h_i(a_i), the penalty of each entry of the codes."""
         return np.abs(codes) * self.l1 + 0.5 * self.l2 * codes * codes
 
     def reach(self, correlations: np.ndarray, *, out: np.ndarray | None = None) -> np.ndarray:
@@ -164,7 +165,7 @@ class Penalty(ElasticNet):
         return np.where(self.positive, correlations, np.abs(correlations))
 
     def _clipped(self, points: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Return x - T(x)."""
+        """Return x - T(x), the points clipped to the interval in which codes are zero."""
         return np.clip(points, self._lowest, self.l1, out=out)
 
     def proximal_step(self, points: np.ndarray, *, out: np.ndarray) -> None:
@@ -177,19 +178,19 @@ class Penalty(ElasticNet):
         self, reach: np.ndarray, along_signal: np.ndarray, squared_residual: np.ndarray
     ) -> np.ndarray:
         """Return kappa, the best multiple of each residual for a dual point, shape (n_signals,)."""
-        # It maximises the dual objective ``kappa s.r - 1/2 kappa^2 ||r||^2 - sum_i h_i*(kappa d_i.r)`` over
-        # kappa >= 0.  The result for a signal does not depend on other signals.  In spite of rounding, the
-        # exact dual objective is finite at kappa.
+        # kappa >= 0 maximises the dual objective:
+        # ``kappa s.r - 1/2 kappa^2 ||r||^2 - sum_i h_i*(kappa d_i.r)``.  In spite of rounding, the exact dual
+        # objective is finite at kappa.  The result for a signal does not depend on other signals.
         # reach : shape (n_signals, n_atoms), for a certificate an upper bound.
         # along_signal, squared_residual : s.r and ||r||^2, shape (n_signals,).
         multiple = unconstrained_multiple(along_signal, squared_residual)
         multiple = np.minimum(multiple, WITHIN / np.maximum(largest_ratio(reach, self.limits), SMALLEST))
         if self.is_flat:
             return multiple
-        # The slope in kappa is piecewise linear and falls ever faster,
+        # The slope in kappa is piecewise linear, and falls ever faster:
         # ``s.r - kappa ||r||^2 - sum over kappa > k_i of (kappa - k_i) (d_i.r)^2 / l2_i`` with
-        # ``k_i = l1_i / |d_i.r|``.  Newton's method starts at the zero without the sum and descends to the
-        # zero; it takes at most one step for each atom beyond its k_i.
+        # ``k_i = l1_i / |d_i.r|``.  Newton's method starts at the zero of the slope without the sum, and
+        # descends to the zero of the slope in at most one step for each atom with kappa > k_i.
         beyond = (multiple[:, np.newaxis] * reach > self.l1) & (self.l2 > 0.0)
         row = np.nonzero(beyond)[0]
         l1, l2 = (np.broadcast_to(weights, reach.shape)[beyond] for weights in (self.l1, self.l2))
@@ -199,7 +200,7 @@ class Penalty(ElasticNet):
         n_beyond = -1
         while True:
             beyond = multiple[row] > start
-            # Atoms leave and never return: an equal number is the same set.
+            # Atoms only leave the set, so that an equal number means an equal set.
             if np.count_nonzero(beyond) in (0, n_beyond):
                 return multiple
             n_beyond = int(np.count_nonzero(beyond))
@@ -217,10 +218,10 @@ class Penalty(ElasticNet):
         errors: np.ndarray | float = 0.0,
     ) -> np.ndarray:
         """Return ``h_i(a) + h_i*(x) - a x`` at x = multiple * correlation, without a negative term."""
-        # `errors` bound the errors of the correlations; the result is then the largest value for correlations
-        # within them, rounded up.  An error must be at least 8 times the rounding of its correlation.
-        # With e = T(x, l1): |a| (l1 -+ (x - e)) + (l2 a - e)^2 / (2 l2), or |a| (l1 -+ x) where l2 is zero.
-        # It is convex in x, and thus largest at one of the ends of the range of x.
+        # `errors` are bounds on the errors of the correlations.  The result is the largest value for any
+        # correlation within its error, rounded up.  An error must be at least 8 roundings of its correlation.
+        # With e = T(x, l1), the value is |a| (l1 -+ (x - e)) + (l2 a - e)^2 / (2 l2), or |a| (l1 -+ x) if l2
+        # is zero.  The value is convex in x, and thus largest at one of the ends of the range of x.
         if self.is_flat:
             along = np.where(codes < 0.0, -correlations, correlations)
             return np.abs(codes) * np.maximum(self.l1 - multiples * (along - errors), 0.0)
@@ -238,7 +239,7 @@ class Penalty(ElasticNet):
         self, reach: np.ndarray, multiples: np.ndarray, *, without: np.ndarray
     ) -> np.ndarray | float:
         """Return ``sum_i h_i*(multiple * reach_i)``, shape (n_signals,), or 0.0 if it is always zero."""
-        # Places of `reach` in `without`, counted row by row, are left out of the sums.
+        # `without` has places in the flattened `reach`; these are left out of the sums.
         if self.is_flat:
             return 0.0
         excess = np.maximum(multiples[:, np.newaxis] * reach - self.l1, 0.0)
@@ -253,8 +254,9 @@ class Penalty(ElasticNet):
 
     def violation(self, codes: np.ndarray, correlations: np.ndarray, squared_norms: np.ndarray) -> np.ndarray:
         """Return ``|(||d_i||^2 + m_i) a_i - T(||d_i||^2 a_i + d_i.r, l_i)|``, in units of correlations."""
-        # It is the distance of a coefficient from a fixed point of its proximal step, times ||d_i||^2 + m_i.
-        # For an atom of norm zero without curvature, the violation of a nonzero coefficient is l_i.
+        # The violation is the distance of a coefficient from a fixed point of its proximal step, times
+        # ||d_i||^2 + m_i.  For an atom of norm zero without curvature, the violation of a nonzero coefficient
+        # is l_i.
         stepped = squared_norms * codes + correlations
         diagonal = squared_norms + self.l2
         flat = np.where(codes == 0.0, 0.0, self.l1)
@@ -267,7 +269,7 @@ def penalty_of(
     """Return the penalty of a problem with atoms of these squared norms."""
     is_net, n_atoms = isinstance(value, ElasticNet), len(squared_norms)
     name, l1 = ("l1", value.l1) if is_net else (name, value)
-    # `penalty_max` of one signal has this shape.
+    # `penalty_max` of one signal returns an array of shape (1,).
     if not is_net and isinstance(l1, np.ndarray) and l1.shape == (1,):
         l1 = l1[0]
     # Kernels are compiled once, for read-only arrays.
@@ -280,7 +282,7 @@ def penalty_of(
     if lost.any():
         atom = int(np.argmax(lost))
         raise ValueError(
-            f"l2 must be 0 or at least {LEAST_CURVATURE:g} ||d_i||^2, and their sum finite; "
+            f"l2 must be 0 or at least {LEAST_CURVATURE:g} ||d_i||^2, with a finite sum of both; "
             f"got {l2[atom]:g} for atom {atom} with ||d_i||^2 = {squared_norms[atom]:.3g}: pass 0 there, "
             "or rescale"
         )
@@ -293,7 +295,7 @@ def checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
     if not atoms.is_matrix and checked.has_zeros:
         raise ValueError(
             "penalty must be positive for a ConvolutionalDictionary; got 0 for atom "
-            f"{int(np.argmin(checked.l1))}: pass a small one"
+            f"{int(np.argmin(checked.l1))}: pass a small positive number"
         )
     return checked
 
@@ -306,12 +308,14 @@ def checked_signs(value: Any, n_atoms: int) -> np.ndarray:
     if signs.dtype != np.bool_:
         raise TypeError(f"positive must be a bool, or an array of bools; got dtype {signs.dtype}")
     if signs.shape != (n_atoms,):
-        raise ValueError(f"positive must have shape ({n_atoms},), a bool an atom; got shape {signs.shape}")
+        raise ValueError(
+            f"positive must have shape ({n_atoms},), a bool for each atom; got shape {signs.shape}"
+        )
     return checks.read_only(signs)
 
 
 def largest_ratio(reach: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the largest reach_i / weight_i of each row, or 0; x / 0 is infinite where x > 0."""
+    """Return the largest reach_i / weight_i of each row, at least 0; x / 0 is infinite for x > 0."""
     if weights.all():
         return (reach / weights).max(axis=1, initial=0.0)
     ratios = np.where(reach > 0.0, np.inf, 0.0)

@@ -9,12 +9,13 @@ from snn._interrupts import float_errors
 from snn.base import checks
 from solvers.problem.atoms import Atoms, checked_squared_norms, compressed_rows
 
-# Limits of a nonzero weight, so that its root and its product with a residual neither underflow nor overflow.
+# Limits of a nonzero weight of a feature: within them, its root and its product with a residual neither
+# underflow nor overflow.
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
 
 
 def known_features(mask: Any, weights: Any) -> np.ndarray | None:
-    """Return which features at least one signal knows, from an unchecked mask or weights; None if all."""
+    """Return which features at least one signal knows, from an unchecked mask or weights; None means all."""
     if mask is None and weights is None:
         return None
     try:
@@ -28,7 +29,7 @@ def known_features(mask: Any, weights: Any) -> np.ndarray | None:
 def checked_weights(
     mask: Any, weights: Any, *, n_features: int, n_signals: int | None = None, atoms: Atoms | None = None
 ) -> np.ndarray | None:
-    """Return w in E = 1/2 sum_j w_j (s_j - (aD)_j)^2 + ..., as bools if it is a mask; None without any."""
+    """Return the weights w of features, as bools if they are a mask; None if there are no weights."""
     if mask is None and weights is None:
         return None
     if mask is not None and weights is not None:
@@ -70,12 +71,12 @@ def checked_weights(
 def checked_signals(
     signals: Any, atoms: Atoms, mask: Any, weights: Any, shared: np.ndarray | None
 ) -> tuple[np.ndarray | sparse.csr_array, np.ndarray | None, np.ndarray]:
-    """Return signals, zero where a feature does not count; weights, by default `shared`; energies."""
+    """Return signals (zero in features that do not count), weights (by default `shared`) and energies."""
     kind = type(signals).__name__
     if np.ma.is_masked(signals):
         raise TypeError(
-            "signals must not be a masked array; pass its data, and mask=~numpy.ma.getmaskarray(signals): "
-            "True is a feature that is known"
+            "signals must not have masked entries; got a masked array: pass its data, and "
+            "mask=~numpy.ma.getmaskarray(signals), which is True for a known feature"
         )
     is_sparse = sparse.issparse(signals)
     if is_sparse:
@@ -100,7 +101,7 @@ def checked_signals(
     n_signals, n_features = values.shape
     if n_features != atoms.shape[1]:
         raise ValueError(
-            f"dictionary has {atoms.shape[1]} features but signals have {n_features}"
+            f"signals must have {atoms.shape[1]} features, as atoms have; got {n_features}"
             + _transposed(atoms, values.shape)
         )
     weights = checked_weights(mask, weights, n_features=n_features, n_signals=n_signals, atoms=atoms)

@@ -13,14 +13,14 @@ from snn.base.value import assign
 from solvers.problem.penalty import ElasticNet
 from solvers.workers.blas import load_scipy_linalg
 
-# The energy that correlations imply may exceed the energy by this share: sums are rounded.
+# The energy that correlations imply may exceed the passed energy by this share, because sums are rounded.
 ENERGY_ROUNDING = 1e-6
-# If the diagonal of a Cholesky factor (of a Gram matrix with unit diagonal) is larger, it loses few digits.
+# Least diagonal entry of a Cholesky factor (of a Gram matrix with unit diagonal) that loses few digits.
 LEAST_ROOT = 1e-3
 
 
 class FromStatistics:
-    """Problems that can be made from statistics instead of a dictionary and signals."""
+    """The base of problems that can be made from statistics instead of a dictionary and signals."""
 
     # ||L L^T - G|| / ||G||, ||L s - b|| / ||b|| and the rank of G; None for other problems.
     _factor: ClassVar[tuple[float, float, int] | None] = None
@@ -37,10 +37,10 @@ class FromStatistics:
     ) -> Self:
         """Return the problem with the codes, objectives and gaps of a dictionary that is not at hand.
 
-        For a regression these are ``X.T @ X``, ``X.T @ y`` and ``y @ y``: sums over observations, which may
-        be added up in parts, in several places, or for more observations than memory holds.  Atoms are the
-        rows of a factor L of the Gram matrix, ``L @ L.T = G``, and the signal has one more feature, which
-        takes the energy that no atom explains.
+        For a regression the statistics are ``X.T @ X``, ``X.T @ y`` and ``y @ y``.  These sums over
+        observations may be added up in parts, in several places, or for more observations than memory holds.
+        The atoms of the problem are the rows of a factor L of the Gram matrix, ``L @ L.T = G``.  The signal
+        has one more feature, for the energy that no atom explains.
 
         Parameters
         ----------
@@ -49,18 +49,18 @@ class FromStatistics:
         correlations : array_like, shape (n_atoms,) or (n_signals, n_atoms)
             ``b = signals @ D.T``, in the range of `gram`.
         energy : float or array_like, shape (n_signals,), or None
-            ``||s||^2`` of each signal, which the objective and `tol` count from.  It is at least the energy
-            that the correlations imply, ``b @ pinv(G) @ b``, which None stands for.
+            ``||s||^2`` of each signal, on which the objective and `tol` depend.  It must be at least the
+            energy that the correlations imply, ``b @ pinv(G) @ b``.  None means this energy.
         penalty, positive
-            As of `LassoProblem`.
+            See `LassoProblem`.
 
         Notes
         -----
-        Certificates are of the factor, which ``print(problem)`` compares with the statistics: the objective
-        of a code a with the statistics differs by at most
-        ``1/2 ||L L^T - G|| ||a||^2 + ||L s - b|| ||a||``.  Eigenvalues of the Gram matrix at unit diagonal
-        count as zero below n_atoms times the rounding of its dtype.  A Gram matrix of differences, as of
-        centred columns with large means, has lost digits that no factor brings back.
+        Certificates hold for the factor, not for the statistics.  The two objectives of a code a differ by at
+        most ``1/2 ||L L^T - G|| ||a||^2 + ||L s - b|| ||a||``, and ``print(problem)`` shows these norms.  An
+        eigenvalue of the Gram matrix (at unit diagonal) counts as zero if it is below n_atoms times the
+        rounding of the dtype.  A Gram matrix that is a difference, as of centred columns with large means,
+        has lost digits that no factor restores.
 
         Examples
         --------
@@ -97,7 +97,7 @@ def _factored(
     if given.shape != (n_atoms, n_atoms):
         raise ValueError(f"gram must be square, D @ D.T; got shape {given.shape}")
     if not diagonal.min() >= 0.0 or not diagonal.any():
-        raise ValueError(f"gram must have squared norms on its diagonal, one positive; got {diagonal.min()}")
+        raise ValueError(f"gram must have squared norms on its diagonal, not all 0; got {diagonal.min()}")
     norms = np.sqrt(diagonal)
     units = np.where(norms > 0.0, norms, norms.max())
     scaled = given / units / units[:, np.newaxis]
@@ -114,7 +114,7 @@ def _factored(
     implied = np.einsum("ij,ij->i", signals, signals)
     energies = implied if energy is None else checks.positive_array("energy", energy, len(rows), zero=True)
     norms_of_signals = np.sqrt(np.maximum(energies, implied))
-    # With atoms at norm one, correlations are at most the norm of a signal, which is the unit of this error.
+    # With atoms at norm one, correlations are at most the norm of a signal; `beyond` is compared with it.
     beyond = np.abs(rows / units - signals @ factor.T).max(axis=1)
     wrong = beyond > 4.0 * np.sqrt(cut) * norms_of_signals
     if wrong.any():
@@ -123,7 +123,7 @@ def _factored(
             f"correlations must lie in the range of gram, as signals @ D.T do; got {beyond[k]:.2g} outside "
             f"of it for signal {k}, at atoms of norm one: pass sums over the same observations"
         )
-    # Rounding of the Gram matrix and of correlations, in each direction that the signals use.
+    # Bounds on the rounding of the Gram matrix and of correlations, in each direction that signals use.
     lengths = np.abs(signals) / roots
     rounding = lengths**2 + 2.0 * lengths * norms_of_signals[:, np.newaxis]
     wrong = implied > (1.0 + ENERGY_ROUNDING) * energies + n_atoms * precision * rounding.sum(axis=1)

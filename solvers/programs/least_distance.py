@@ -19,41 +19,43 @@ from solvers.methods.spiking import solve_spiking
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import Status, as_sparse, rows_of
 
-# A row of norm one is implied by the equations if its part along them is shorter.  A pivot counts as zero if
-# it is smaller, relative to the largest entry.
+# The equations imply a row of norm one if its part in their null space is shorter than IMPLIED.  A pivot that
+# is smaller than this share of the largest entry counts as zero.
 IMPLIED = 1e-12
-# Opposite rows with less room between them, relative to their limits, count as an equation.
+# Two opposite rows count as an equation if the room between them, as a share of their limits, is below TIGHT.
 TIGHT = 1e-13
-# Larger violations of equations, relative to the point, count as contradictions.
+# Equations contradict each other if their violation, as a share of the size of the point, exceeds this.
 CONTRADICTED = 1e-9
-# Larger violations of rows, and larger shares of multipliers with a wrong sign, are corrected.
+# Violations of rows, as a share of the size of the point, are corrected if they exceed WRONG_SHARE; so are
+# multipliers with a wrong sign, as a share of the largest multiplier.
 WRONG_SHARE = 1e-11
 # Most corrections of the set of active rows.
 MOST_ACTIVE_CHANGES = 20
-# A program is infeasible if it is proved that no feasible point is within this radius, in scaled variables.
+# A program is infeasible if it is proved that no point within this radius, in scaled variables, is feasible.
 FARTHEST = 1e9
 # If the solution violates a row by more than this number of roundings, the search asks for a feasible point.
 LOST_ROUNDINGS = 64.0
-# If the last entry of a least distance's residual is smaller, there may be no feasible point.
+# If the last entry of the residual of the least-distance problem is smaller, there may be no feasible point.
 NEARLY_NONE = 1e-4
-# A Hessian with an eigenvalue below minus this share of its largest entry is not convex.
+# A Hessian is not convex if an eigenvalue is below minus this share of its largest entry.
 INDEFINITE = 1e-10
 # Curvature that proximal rounds add to a semidefinite program, in scaled variables.
 PROXIMAL = 1e-3
-# Most rounds with one curvature.  Then it is multiplied by PROXIMAL_FACTOR, until it is below LEAST_PROXIMAL.
+# Most rounds with one curvature.  After these, the curvature is multiplied by PROXIMAL_FACTOR, until it is
+# below LEAST_PROXIMAL.
 MOST_PROXIMAL = 20
 PROXIMAL_FACTOR = 1e-2
 LEAST_PROXIMAL = 1e-8
-# Distance of active rows from their limits, in roundings.
+# Distance of active rows from their limits, as a multiple of the rounding error.
 ROUNDING_MARGIN = 4.0
-# A point is strictly inside if each row of norm one has more room than this.
+# A point is strictly inside if its distance from the limit of every row (of norm one) exceeds ROOM.
 ROOM = 1e-9
-# The smallest `tol` for the spiking solver.
+# The smallest `tol` that is passed to the spiking solver.
 FINEST = 1e-14
 
 
 class PrimalDual(NamedTuple):
-    """A point with multipliers, in scaled variables; without a point, they prove infeasibility."""
+    """A point with multipliers, in scaled variables; without a point, multipliers prove infeasibility."""
 
     point: np.ndarray | None
     rows: np.ndarray
@@ -63,7 +65,7 @@ class PrimalDual(NamedTuple):
     center: np.ndarray | None = None
     # A point strictly inside all rows.
     inside: np.ndarray | None = None
-    # The status if `tol` is not reached.
+    # The status of the result if `tol` is not reached.
     otherwise: Status = Status.AT_PRECISION
 
 
@@ -87,7 +89,8 @@ class LeastDistance:
         self.rows, self.norms = _unit(program.rows)
         self.equations, self.lengths = _unit(program.equations)
         self.pairs = _opposites(self.rows, program.limits / self.norms)
-        # Orthonormal bases across and along the equations; opposite rows without room are equations, too.
+        # Orthonormal bases of the row space (`across`) and the null space (`along`) of the equations, among
+        # which are opposite rows without room between them.
         self.equal = np.vstack([self.equations, self.rows[self.pairs[0]]])
         across, factor, order = linalg.qr(self.equal.T, pivoting=True)
         rank = int((np.abs(np.diag(factor)) > IMPLIED).sum())
@@ -126,21 +129,21 @@ class LeastDistance:
         return min(solved, again, key=_gap) if is_unsolved else again
 
     def balance(self, slope: np.ndarray) -> np.ndarray:
-        """Return multipliers of equations that cancel a slope across them."""
+        """Return multipliers of the equations that cancel the part of a slope in their row space."""
         equal = np.zeros(len(self.equal))
         equal[self.chosen] = -_solved_triangle(self.factor, self.across.T @ slope)
         return equal
 
     def on_equations(self, values: np.ndarray) -> np.ndarray:
-        """Return the smallest point that satisfies the equations."""
+        """Return the point of least norm that satisfies the equations."""
         return self.across @ _solved_triangle(self.factor, values[self.chosen], trans=1)
 
     def from_y(self, y: np.ndarray) -> np.ndarray:
-        """Return a step along the equations."""
+        """Return the step in scaled variables that belongs to a step in y."""
         return self.along @ _solved_triangle(self.root.T, y)
 
     def to_y(self, slope: np.ndarray) -> np.ndarray:
-        """Return a slope along the equations."""
+        """Return the slope in y that belongs to a slope in scaled variables."""
         return _solved_triangle(self.root, self.along.T @ slope, lower=True)
 
     def multipliers(self, found: PrimalDual) -> tuple[np.ndarray, np.ndarray]:
@@ -152,7 +155,7 @@ class LeastDistance:
 
 
 class Search(LeastDistance):
-    """The matrices with the limits and values of one program, for rows of norm one, and its solution."""
+    """The solution of one program: the shared matrices, with its limits and values for rows of norm one."""
 
     program: Program
     limits: np.ndarray
@@ -162,7 +165,7 @@ class Search(LeastDistance):
     _factored: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
     def solution(self, method: str, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
-        """Return the solution for a linear term, or a contradiction."""
+        """Return the solution for a linear term, or multipliers that prove a contradiction."""
         solve = self.by_spikes if method == "spiking" else self.by_active_set
         return self.presolved() or solve(linear, start)
 
@@ -186,7 +189,7 @@ class Search(LeastDistance):
         return Solved(x, rows, equal, bounds, status, found)
 
     def contradiction(self, rows: np.ndarray, equal: np.ndarray) -> PrimalDual | None:
-        """Return multipliers, balanced by equations, if they prove that there is no point."""
+        """Return multipliers, balanced by those of equations, if they prove that no point is feasible."""
         left, refined = self.rows[rows > 0.0] @ self.along, rows.copy()
         refined[rows > 0.0] -= np.linalg.lstsq(left.T, rows[rows > 0.0] @ left)[0]
         for factors in (rows, refined):
@@ -197,7 +200,7 @@ class Search(LeastDistance):
         return None
 
     def presolved(self) -> PrimalDual | None:
-        """Return a contradiction of equations, or of a row that they imply."""
+        """Return multipliers that prove a contradiction of equations, or of equations and a row, or None."""
         base = self.on_equations(self.values)
         rest, over = self.equal @ base - self.values, self.rows @ base - self.limits
         over[self.kept] = 0.0
@@ -214,7 +217,7 @@ class Search(LeastDistance):
     # -- the active set ----------------------------------------------------------------------------
 
     def by_active_set(self, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
-        """Return the solution for a linear term, from the rows that are active at the least distance."""
+        """Return the solution for a linear term; active rows come from a least-distance problem."""
         base = self.on_equations(self.values)
         free = -self.to_y(linear + self.hessian @ base)
         room = (self.limits - self.rows @ base)[self.kept] / self.atom_norms - self.atoms @ free
@@ -235,7 +238,7 @@ class Search(LeastDistance):
         return PrimalDual(self.moved_inside(point), rows, equal, self.n_steps, point)
 
     def least_distance(self, room: np.ndarray, start: PrimalDual | None) -> tuple[np.ndarray, float]:
-        """Return weights of rows, and the last entry of the residual, which is zero if there is no point.
+        """Return weights of rows, and the last entry of the residual; 0 means that no point is feasible.
 
         Lawson and Hanson (1974), Solving Least Squares Problems, chapter 23, section 4.
         """
@@ -250,7 +253,7 @@ class Search(LeastDistance):
         return weights, float(1.0 + weights @ room)
 
     def refined(self, active: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the solution on the active rows, corrected until they are right."""
+        """Return the solution on the active rows, after corrections of the set of active rows."""
         for _ in range(MOST_ACTIVE_CHANGES):
             point, rows, equal = np.zeros(len(linear)), np.zeros(len(self.rows)), np.zeros(len(self.equal))
             for _ in range(3):
@@ -272,7 +275,7 @@ class Search(LeastDistance):
     def stationary(
         self, active: np.ndarray, linear: np.ndarray, limits: np.ndarray, values: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the best point with some of `kept` at their limits, and all multipliers."""
+        """Return the best point with the active rows of `kept` at their limits, and all multipliers."""
         base, key = self.on_equations(values), active.tobytes()
         if self._factored is None or self._factored[0] != key:
             self._factored = (key, *linalg.qr(self.atoms[active].T, mode="economic"))
@@ -290,7 +293,7 @@ class Search(LeastDistance):
         return point, rows, self.balance(self.hessian @ point + linear + rows @ self.rows)
 
     def moved_inside(self, point: np.ndarray) -> np.ndarray:
-        """Return the point moved by some roundings, so that rows hold in spite of them."""
+        """Return the point, moved by a few roundings so that it satisfies the rows in spite of rounding."""
         distance = certificate.distance_to_equations(self.program, self.within_bounds(point))
         errors = UNIT_ROUNDOFF * (np.abs(self.rows) @ np.abs(point) + np.abs(self.limits))
         errors = ROUNDING_MARGIN * (errors + (distance if distance < np.inf else 0.0))
@@ -302,7 +305,7 @@ class Search(LeastDistance):
         return moved if after <= before else point
 
     def within_bounds(self, x: np.ndarray) -> np.ndarray:
-        """Return a point with variables moved back to bounds that rounding made them cross."""
+        """Return the point with variables moved back to their bounds if rounding made them cross these."""
         x, bounds = x.copy(), np.flatnonzero(are_bounds(self.program.rows))
         over = np.maximum(self.program.rows[bounds] @ x - self.program.limits[bounds], 0.0)
         for row in bounds[over > 0.0]:
@@ -312,7 +315,7 @@ class Search(LeastDistance):
     # -- spikes ------------------------------------------------------------------------------------
 
     def by_spikes(self, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
-        """Return the solution for a linear term; it is the residual of a code that spikes find."""
+        """Return the solution for a linear term, computed from the residual of a code found by spikes."""
         inside = self.inner_point()[0] if start is None or start.inside is None else start.inside
         inside = inside + self.on_equations(self.values - self.equal @ inside)
         room = (self.limits - self.rows @ inside)[self.kept]
@@ -323,8 +326,8 @@ class Search(LeastDistance):
             if found.point is None:
                 return found
             raise ValueError(
-                "method='spiking' needs a point strictly inside of all inequalities; there is none: pass "
-                "method='active_set', or equations for the inequalities that leave no room"
+                "method must be 'active_set' if no point is strictly inside all inequalities; got 'spiking': "
+                "pass the other method, or equations for the inequalities that leave no room"
             )
         signal = -self.to_y(linear + self.hessian @ inside)
         energy, value = 0.5 * signal @ signal, inside @ (linear + 0.5 * self.hessian @ inside)
@@ -348,7 +351,7 @@ class Search(LeastDistance):
         )
 
     def inner_point(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the point farthest inside all rows (distance at most one), and multipliers of the rows."""
+        """Return the point whose distance to the nearest row is largest (at most 1), and multipliers."""
         base, n = self.on_equations(self.values), self.along.shape[1]
         room, left = (self.limits - self.rows @ base)[self.kept], self.rows[self.kept] @ self.along
         rows, farthest = np.column_stack([left, np.ones(len(left))]), np.append(np.zeros(n), -1.0)
@@ -382,7 +385,7 @@ class Search(LeastDistance):
         return best
 
     def is_ray(self, step: np.ndarray, linear: np.ndarray) -> bool:
-        """Return whether the objective falls without end along a step, within the rows."""
+        """Return whether the objective falls without end along a step that never violates a row."""
         along = step / max(float(np.linalg.norm(step)), 1e-300)
         bend = np.abs(self.hessian @ along - self.ridge * along).max()
         over = max((self.rows @ along).max(initial=0.0), np.abs(self.equal @ along).max(initial=0.0))
@@ -394,14 +397,14 @@ def _gap(solved: Solved) -> float:
 
 
 def _unit(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows at norm one, and their norms; rows of zeros stay zero, with a norm of one."""
+    """Return rows divided by their norms, and these norms; a row of zeros has the norm one."""
     norms = norms_of(matrix)
     norms[norms == 0.0] = 1.0
     return matrix / norms[:, np.newaxis], norms
 
 
 def _root(curvature: np.ndarray, size: float) -> np.ndarray | None:
-    """Return the Cholesky factor of the curvature along equations; None if singular relative to `size`."""
+    """Return the Cholesky factor of the curvature along equations; None if it is nearly singular."""
     with suppress(np.linalg.LinAlgError):
         root = np.linalg.cholesky(curvature)
         if np.square(np.diag(root)).min(initial=np.inf) > IMPLIED * size:
@@ -410,18 +413,18 @@ def _root(curvature: np.ndarray, size: float) -> np.ndarray | None:
     if least < -INDEFINITE * size:
         raise ValueError(
             "hessian must be positive semidefinite along the equations; got a negative curvature, "
-            f"{least / size:.2g} of the largest: the program is not convex"
+            f"{least / size:.2g} of the largest entry: a convex program has none"
         )
     return None
 
 
 def _opposites(rows: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Return pairs of opposite rows of norm one that leave no room between them, shape (2, n_pairs)."""
+    """Return the pairs of opposite rows with no room between their limits, shape (2, n_pairs)."""
     keys = rows @ np.random.default_rng(0).uniform(1.0, 2.0, rows.shape[1])
     order = np.argsort(np.abs(keys))
     sizes, groups = np.abs(keys)[order], np.zeros(len(rows), dtype=np.int64)
     groups[order] = np.cumsum(np.diff(sizes, prepend=sizes[:1]) > IMPLIED)
-    # The smallest limit of each group and direction comes first.
+    # In each group and direction, the smallest limit comes first.
     marks = 2 * groups + (keys > 0.0)
     order = np.lexsort((limits, marks))
     first = order[np.flatnonzero(np.diff(marks[order], prepend=-1))]
@@ -435,7 +438,7 @@ def _opposites(rows: np.ndarray, limits: np.ndarray) -> np.ndarray:
 def _solved_triangle(
     factor: np.ndarray, sides: np.ndarray, *, lower: bool = False, trans: int = 0
 ) -> np.ndarray:
-    """Return the solution of a triangular system by LAPACK: for ten variables SciPy takes much longer."""
+    """Return the solution of a triangular system; LAPACK is called directly, because SciPy takes longer."""
     if not sides.size:
         return sides
     solution, info = linalg.lapack.dtrtrs(factor, np.asarray_chkfinite(sides), lower=lower, trans=trans)

@@ -17,7 +17,7 @@ from solvers.results.codes import Status
 from solvers.results.result import convergence_warning
 from solvers.workers.blas import one_blas_thread
 
-# Entries of a symmetric matrix may differ by this share of the largest.
+# Two opposite entries of a symmetric matrix may differ by this share of the largest entry.
 SYMMETRIC = 1e-10
 
 
@@ -32,13 +32,14 @@ class ProgramResult(Drawn):
     method : str
         "active_set" or "spiking".
     tol : float
-        As of `QuadraticProgram.solve`.
+        See `QuadraticProgram.solve`.
     x : ndarray, shape (n,)
         The solution; NaN if there is none.
     inequality_multipliers, equation_multipliers, lower_multipliers, upper_multipliers : ndarray
-        How much the objective falls if a limit is relaxed by one unit; for equations, of either sign.  At the
-        solution ``H x + c + A'm + E'nu - lower + upper = 0``.  If the program is infeasible, the sum of its
-        rows times the multipliers is a contradiction: zero on the left, and less than zero on the right.
+        How much the objective falls if a limit is relaxed by one unit.  Multipliers of equations may have
+        either sign.  At the solution ``H x + c + A'm + E'nu - lower + upper = 0``.  If the program is
+        infeasible, the sum of its rows times the multipliers is a contradiction: the left side is zero, and
+        the right side is negative.
     lower_bound, upper_bound : float
         The optimum lies between them, rounding included.  The upper bound is proved if `violation` is zero.
         Otherwise it is raised by twice the price of the violations according to the multipliers.
@@ -46,12 +47,12 @@ class ProgramResult(Drawn):
         Zero if it is proved that a feasible point lies within rounding of x; otherwise the largest distance
         of x from the half-space of a row, or from an equation.
     radius : float
-        Distance from x within which `lower_bound` holds: infinite, unless the Hessian is singular and bounds
-        do not limit all variables.  If the program is infeasible, no feasible point has a smaller norm.
+        The distance from x within which `lower_bound` holds.  It is infinite, unless the Hessian is singular
+        and bounds do not limit all variables.  An infeasible program has no feasible point of smaller norm.
     status : Status
         REACHED, AT_PRECISION, INFEASIBLE or UNBOUNDED; AT_LIMIT if the method "spiking" ran out of spikes.
     n_steps : int
-        Spikes, or solutions of equations.
+        The number of spikes, or of solutions of equations.
     """
 
     program: QuadraticProgram
@@ -82,7 +83,7 @@ class ProgramResult(Drawn):
 
     @property
     def active(self) -> np.ndarray:
-        """Inequalities whose multipliers are positive."""
+        """The numbers of the inequalities whose multipliers are positive."""
         return np.flatnonzero(self.inequality_multipliers > 0.0)
 
     def _facts(self) -> dict[str, str]:
@@ -110,11 +111,11 @@ class QuadraticProgram(Described):
     linear : array_like, shape (n,)
         c.
     inequalities, equations : pair of array_like, shapes (n_rows, n) and (n_rows,), optional
-        (A, b) and (E, f); entries of b may be infinite.
+        The pairs (A, b) and (E, f).  Entries of b may be infinite.
     bounds : pair of float or array_like, optional
-        The tuple (lower, upper), each a number, a list or an array; None or infinite where there is none.
-        SciPy's list of a pair for each variable is ``tuple(np.transpose(pairs))``; two tuples, which could be
-        either, are refused.
+        The tuple (lower, upper), each a number, a list or an array; an entry is None or infinite if there is
+        no bound.  For SciPy's list of pairs, one for each variable, pass ``tuple(np.transpose(pairs))``.  Two
+        tuples could mean either and are refused.
 
     Examples
     --------
@@ -167,7 +168,7 @@ class QuadraticProgram(Described):
 
     @cached_property
     def _arrays(self) -> Program:
-        """The arrays of the program: finite bounds are rows, and rows with infinite limits are left out."""
+        """The arrays of the program, with finite bounds as rows, and without rows of infinite limits."""
         eye, (lower, upper), (rows, limits) = np.eye(len(self.linear)), self.bounds, self.inequalities
         rows = np.vstack([rows, -eye, eye])
         limits = np.concatenate([limits, -lower, upper])
@@ -177,7 +178,7 @@ class QuadraticProgram(Described):
     def with_linear(
         self, linear: ArrayLike, limits: ArrayLike | None = None, values: ArrayLike | None = None
     ) -> QuadraticProgram:
-        """Return the program with another c, and perhaps other right-hand sides; factors are shared.
+        """Return the program with another c, and optionally other right-hand sides; factors are shared.
 
         Parameters
         ----------
@@ -203,18 +204,18 @@ class QuadraticProgram(Described):
         Parameters
         ----------
         method : {"active_set", "spiking"}, default "active_set"
-            An active set; or the spikes of a network, for programs that have a point strictly inside of all
+            An active-set method, or the spikes of a network.  Spikes need a point that is strictly inside all
             inequalities.
         tol : float, default 1e-9
-            The status is REACHED if ``gap <= tol * max(1, |upper_bound|)`` and ``violation <= tol``, or the
-            violation is rounding of x.
+            The status is REACHED if ``gap <= tol * max(1, |upper_bound|)``, and the violation is at most
+            `tol` or the rounding of x.
         start : ProgramResult, optional
-            The result of a program with the same matrices, such as the last of `with_linear`.
+            The result of a program with the same matrices, as `with_linear` returns.
 
         Returns
         -------
         ProgramResult
-            With its certificate.  Infeasible and unbounded programs are a `status`.
+            The solution with its certificate.  `status` says if the program is infeasible or unbounded.
 
         Warns
         -----
@@ -226,7 +227,8 @@ class QuadraticProgram(Described):
         found = None if start is None else checks.instance_of("start", start, ProgramResult)._found
         if found is not None and found.rows.shape != self._arrays.limits.shape:
             raise ValueError(
-                "start must be the result of a program with as many rows and bounds; got another"
+                "start must be the result of a program with as many rows and bounds, "
+                f"{len(self._arrays.limits)}; got {len(found.rows)}"
             )
         with one_blas_thread():
             form = self._kept.get("form")
@@ -269,15 +271,15 @@ def solve_qp(
     Parameters
     ----------
     P, q, G, h, A, b, lb, ub : array_like
-        Minimise ``1/2 x'Px + q'x`` subject to ``G x <= h``, ``A x = b`` and ``lb <= x <= ub``.  G or A may be
-        one row, of shape (n,).
+        The program is to minimise ``1/2 x'Px + q'x`` subject to ``G x <= h``, ``A x = b`` and
+        ``lb <= x <= ub``.  G or A may be one row, of shape (n,).
     **options
-        As of `QuadraticProgram.solve`, whose result also has multipliers and a certificate.
+        See `QuadraticProgram.solve`, whose result also has multipliers and a certificate.
 
     Returns
     -------
     ndarray, shape (n,), or None
-        The x of a status of REACHED, or of AT_PRECISION if the rows hold to rounding.
+        The solution x if the status is REACHED, or is AT_PRECISION and the rows hold to rounding.
     """
     pairs: list[Any] = []
     for name, rows, sides in (("G", G, h), ("A", A, b)):
@@ -309,7 +311,7 @@ def _pair(name: str, pair: Any) -> tuple[Any, Any]:
 
 
 def _sides(name: str, sides: Any, n: int, infinite: float | None) -> np.ndarray:
-    """Return a copy of limits; an infinite limit, or None, means that there is none."""
+    """Return a copy of limits; an infinite entry, or None, means that there is no limit."""
     if name == "bounds":
         sides = np.full(n, sides) if np.ndim(sides) == 0 else sides
         if any(side is None for side in sides):

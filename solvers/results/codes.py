@@ -19,7 +19,7 @@ from solvers.certificate.compiled import certificates_of, optimality_of
 from solvers.certificate.optimality import Optimality
 from solvers.problem.lasso import LassoProblem
 
-# The purposes of operations; docs/operations.md says what is counted in each part.
+# The names of the parts of operations; docs/operations.md says what each part counts.
 DRIVE, GRAM, NETWORK, READ_OUT, METHOD, POLISH, START, CERTIFICATE = PARTS = (
     "drive", "gram", "network", "read-out", "method", "polish", "start", "certificate",
 )  # fmt: skip
@@ -32,15 +32,15 @@ class Status(IntEnum):
     Attributes
     ----------
     REACHED
-        Its gap is within `tol`.
+        The gap of the code is within `tol`.
     AT_LIMIT
-        The method used up its time, rounds or iterations; codes that were given count as such.
+        The method used up its time, rounds or iterations.  Codes passed to `certify` have this status, too.
     RAN_AWAY
-        Its network was stopped: neurons excited each other without end.
+        The network was stopped, because neurons excited each other without end.
     AT_PRECISION
         The method ended because only rounding is left.
     INFEASIBLE, UNBOUNDED
-        A quadratic program has no solution, which its multipliers, or a direction, prove.
+        A quadratic program has no solution, as its multipliers or a direction prove.
     """
 
     REACHED = 0
@@ -51,7 +51,7 @@ class Status(IntEnum):
     UNBOUNDED = 5
 
 
-# NumPy scalars for arrays: to convert an enumeration, NumPy runs Python code and swallows a Ctrl-C in it.
+# NumPy scalars for arrays: converting an enumeration runs Python code, in which NumPy loses Ctrl-C.
 TOL_REACHED, AT_LIMIT, RAN_AWAY, AT_PRECISION, *_ = (np.int8(status.value) for status in Status)
 
 
@@ -60,14 +60,14 @@ class Codes:
     """Codes of some signals: a row, or an entry, for each signal."""
 
     values: sparse.csr_array  # nonzero entries, sorted
-    steps: np.ndarray  # the number of `Method.steps`
-    certificate: Optimality | None = None  # None if it has not been computed
+    steps: np.ndarray  # the number of steps; `Method.steps` is their unit
+    certificate: Optimality | None = None  # None if the certificate has not been computed
     # Multiply-adds, by the names of parts of an `OperationLedger`.
     work: dict[str, np.ndarray] = field(default_factory=dict)
-    # Further figures: arrays and compressed rows; other objects are the same for all signals.
+    # Further figures, as arrays and compressed rows; any other object is the same for all signals.
     info: dict[str, Any] = field(default_factory=dict)
-    # Why each search ended: a `Status`, but never REACHED, which the result reads from the gap.  None stands
-    # for AT_LIMIT of all signals.
+    # The `Status` of each search, except REACHED, which the result reads from the gap.  None means that all
+    # signals have AT_LIMIT.
     status: np.ndarray | None = None
 
     def reach(self, problem: LassoProblem, tol: float) -> bool:
@@ -81,7 +81,7 @@ class Codes:
         return chosen
 
 
-# Signals, and a code for each of them: a matrix, or `Codes` with further figures.
+# A tuple of signals and their codes, which are a matrix, or `Codes` with further figures.
 Found: TypeAlias = tuple[np.ndarray, Codes | np.ndarray | sparse.csr_array]
 
 
@@ -105,14 +105,14 @@ def _stacked(values: list[Any]) -> Any:
 
 
 class BestCodes:
-    """The best codes of a batch so far: a method adds to them, signal by signal, until `active` is empty."""
+    """The best codes of a batch so far; a method adds codes of signals until `active` is empty."""
 
     def __init__(self, problem: LassoProblem, tol: float, start: Codes | None = None) -> None:
         n_signals = problem.n_signals
         self.problem, self.tol, self.start = problem, tol, start
-        # Signals whose gaps are above tol * 1/2 ||signal||^2.
+        # The signals whose gaps are above tol * 1/2 ||signal||^2.
         self.active = np.arange(n_signals)
-        # The fields of `Codes`, so far; a new part of the work starts at zero.
+        # The present fields of `Codes`; a new part of the work starts at zero.
         self.steps = np.zeros(n_signals, dtype=np.int64)
         self.info: dict[str, Any] = {}
         self.work: dict[str, np.ndarray] = defaultdict(partial(np.zeros, n_signals, dtype=np.int64))
@@ -132,7 +132,7 @@ class BestCodes:
         return [BestCodes(subset(batch), self.tol, start and start.at(batch)) for batch in batches]
 
     def keep(self, search: Iterable[Found]) -> Codes:
-        """Certify the codes that a search yields; return each signal's best, the start and zero included."""
+        """Certify the codes that a search yields; return the best of these, the start and zero."""
         for signals, found in search:
             self.put(signals, found)
         self.fall_back()
@@ -148,7 +148,7 @@ class BestCodes:
                 self.put(self.active, sparse.csr_array((len(self.active), self.problem.n_atoms)))
 
     def put(self, signals: np.ndarray, found: Codes | np.ndarray | sparse.csr_array) -> None:
-        """Certify codes of some signals if they are not, count their work, and keep the better codes."""
+        """Certify codes of some signals if necessary, count their work, and keep the better codes."""
         is_all = len(signals) == self.problem.n_signals
         certificate = None
         if isinstance(found, Codes):
@@ -181,7 +181,7 @@ class BestCodes:
         self.active = self.missed(self.active)
 
     def missed(self, signals: np.ndarray) -> np.ndarray:
-        """Return those of `signals` whose gaps are above `tol`."""
+        """Return the signals among `signals` whose gaps are above `tol`."""
         return signals[~(self.gaps[signals] <= self.tol * self.problem.energies[signals])]
 
     @property
@@ -204,8 +204,8 @@ def drive_work(problem: LassoProblem) -> int:
 
 def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
     """Return the multiply-adds of a certificate for a support size, or for an array of sizes."""
-    # The residual takes three products for each entry of the code (an exact part and two of the rest).  Then
-    # come its correlations with all atoms, and two inner products.
+    # The residual takes three products for each entry of the code (an exact part, and two for the rest).  The
+    # correlations of all atoms with the residual, and two inner products, come in addition.
     if type(support_size) is not int:
         # Pointers of sparse codes have 32 bits, so that products of their differences would overflow.
         support_size = support_size.astype(np.int64)
@@ -217,7 +217,7 @@ def code_of_kernel(
     problem: LassoProblem, atoms: np.ndarray, values: np.ndarray, figures: np.ndarray, steps: np.ndarray
 ) -> Codes:
     """Return the code of a single signal with the figures that a kernel has computed, shape (3, 1)."""
-    code = one_row(problem.n_atoms, atoms.copy(), values.copy())  # copies, so that larger arrays are freed
+    code = one_row(problem.n_atoms, atoms.copy(), values.copy())  # copied, so that larger arrays are freed
     return Codes(code, steps, optimality_of(problem, code, figures))
 
 
@@ -239,13 +239,13 @@ def as_sparse(rows: np.ndarray | sparse.csr_array) -> sparse.csr_array:
 
 
 def rows_of(matrix: sparse.csr_array) -> RowEntries:
-    """Return a matrix as kernels take it, with indices of type int32."""
+    """Return a sparse matrix as kernels take it, with indices of type int32."""
     return RowEntries(matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32), matrix.data.copy())
 
 
 def compressed_rows(shape: tuple[int, int], rows: RowEntries) -> sparse.csr_array:
-    """Return a `csr_array` without checks of its entries; it takes ownership of the arrays."""
-    # The constructor and its checks take nine microseconds, a tenth of a small problem.
+    """Return a `csr_array` of these entries, without copies or checks."""
+    # The constructor of SciPy and its checks take nine microseconds, a tenth of a small problem.
     matrix = replaced(_empty_rows(shape))
     matrix.indptr, matrix.indices, matrix.data = rows
     return matrix

@@ -33,7 +33,7 @@ SIGNS = {EXACT: "", AT_MOST: "<= "}
 
 
 class OperationLedger(Drawn, dict[str, OperationCounts]):
-    """The operations of a solver by their purpose: counts by the names of parts.
+    """The counts of a solver's operations, by the names of parts, which are purposes.
 
     Counts are arrays with an entry for each signal.  The Gram matrix is counted only if it is computed for a
     single signal, not if signals share it.
@@ -41,12 +41,12 @@ class OperationLedger(Drawn, dict[str, OperationCounts]):
     Parameters
     ----------
     parts : mapping of str to OperationCounts
-        Some of these names: "drive" (correlations of the signals with the atoms), "gram" (entries of the
-        Gram matrix computed for a single signal), "network" (the spiking network), "read-out" (codes read
-        from spikes, their gaps, and the drives of later stages), "method" (any other solver), "polish" (the
-        active-set method after spikes), "start" (the start of a stream), "certificate".
+        Counts with some of these names: "drive" (correlations of the signals with the atoms), "gram"
+        (entries of the Gram matrix computed for a single signal), "network" (the spiking network), "read-out"
+        (codes read from spikes, their gaps, and the drives of later stages), "method" (any other solver),
+        "polish" (the active-set method after spikes), "start" (the start of a stream), "certificate".
     bound : {"exact", "at most"}, default "exact"
-        Whether counts of the method are exact, or bounds where a library hides them.
+        Whether counts of the method are exact, or upper bounds because a library does not report them.
     """
 
     _assignable = ("bound",)
@@ -63,7 +63,7 @@ class OperationLedger(Drawn, dict[str, OperationCounts]):
         }
 
     def without(self, *names: str) -> OperationCounts:
-        """Return the sum of all parts except some: ``without("certificate")`` compares methods."""
+        """Return the sum of all parts except `names`; ``without("certificate")`` compares methods."""
         for name in names:
             checks.one_of("name", name, PARTS)
         return sum((counts for name, counts in self.items() if name not in names), OperationCounts())
@@ -71,45 +71,45 @@ class OperationLedger(Drawn, dict[str, OperationCounts]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SparseCodingResult(Drawn):
-    """Codes with their certificates, the figures of `solvers.certificate.optimality`, for every solver.
+    """The result of every solver: codes with their certificates.
 
     Attributes
     ----------
     problem : LassoProblem
         The problem that was solved.
     method : str
-        The solver.
+        The name of the solver.
     tol : float
-        The tolerance: ``duality_gap <= tol * 1/2 ||signal||^2``.
+        The tolerance: a signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     steps : str
         The unit of `n_steps`.
     bound : {"exact", "at most"}
-        Whether the multiply-adds are exact, or bounds where a library hides them.
+        Whether multiply-adds are exact counts, or upper bounds because a library does not report them.
     sparse_codes : csr_array, shape (n_signals, n_atoms)
         The non-zero entries of the codes, sorted by atom.
     n_steps : ndarray of int, shape (n_signals,)
-        Spikes of the spiking solver, rounds of the active-set solver, iterations of the others.
+        The number of spikes of a spiking solver, rounds of an active set, or iterations of other solvers.
     objective : ndarray, shape (n_signals,)
-        E(a).
+        E(a), the objective of each code.
     duality_gap : ndarray, shape (n_signals,)
         Upper bound on E(a) - min E.
     kkt_violation : ndarray, shape (n_signals,)
         Largest violation of the optimality conditions, in units of correlations.
     info : mapping of str to (ndarray or csr_array)
-        Figures of one method, a row for each signal.
+        Figures of one method, with a row for each signal.
 
-        Active-set methods have `n_corrections`: atoms that left or entered the support of the start; an atom
-        that changed its sign counts twice.  Networks have `average_currents`: a csr_array of the currents of
-        the neurons that fired, in units of correlations; negative averages are zero.  Integers have
-        `saturations`: for potentials below and above, currents and messages, how often a register was too
-        narrow; `ran_away`: whether the network was stopped, because potentials came to the end of their
-        registers; and their `network`.
+        Active-set methods have `n_corrections`, the number of atoms that left or entered the support of the
+        start; an atom that changed its sign counts twice.  "spiking_rate", "spiking_current" and
+        "active_set_from_spikes" have `average_currents`, a csr_array of the currents of the neurons that
+        fired, in units of correlations; negative averages are zero.  Integers have `saturations`, the number
+        of times that a register was too narrow (for potentials below and above, currents, and messages);
+        `ran_away`, True if the network was stopped because potentials reached the end of their registers; and
+        `network`, the network of integers.
 
-        Networks in any time have `n_stages`: runs of the network, one after the other, 0 where the
-        start, or zero, was good enough; `duration`: simulated time of all stages, in synaptic time constants;
-        `scale`: the value of a code for one unit of spike rate, in the last stage; `spike_counts`, a
-        csr_array, in which positive neurons come before negative ones; on a clock `n_clock_steps`, of all
-        stages.
+        All networks have `n_stages`, the number of runs, 0 if the start or zero was good enough; `duration`,
+        the simulated time of all stages in synaptic time constants; `scale`, the value of a code for one unit
+        of spike rate in the last stage; and `spike_counts`, a csr_array with positive neurons before negative
+        neurons.  Networks on a clock have `n_clock_steps`, the number of steps of all stages.
     """
 
     problem: LassoProblem
@@ -131,7 +131,7 @@ class SparseCodingResult(Drawn):
         assign(self, sparse_codes=found.values, n_steps=found.steps, info=found.info, **figures)
         extra = (*found.work.values(), *found.info.values())
         for value in (found.values, found.steps, *figures.values(), *extra):
-            # `isinstance` on all fields takes as long as a small problem, so compare types.
+            # Compare types: `isinstance` on all fields would take as long as a small problem.
             kind = type(value)
             if kind is np.ndarray:
                 value.setflags(write=False)
@@ -152,12 +152,12 @@ class SparseCodingResult(Drawn):
 
     @property
     def reached(self) -> np.ndarray:
-        """Whether the gap of each signal is within `tol`, shape (n_signals,); False if the gap is NaN."""
+        """True if the gap of a signal is within `tol`, shape (n_signals,); False if the gap is NaN."""
         return self.duality_gap <= self.tol * self.problem.energies
 
     @property
     def status(self) -> np.ndarray:
-        """Why the search for each code ended, shape (n_signals,): numbers of `Status`."""
+        """The `Status` of each signal as a number, shape (n_signals,): why the search ended."""
         return np.where(
             self.reached, TOL_REACHED, AT_LIMIT if self._found.status is None else self._found.status
         )
@@ -212,9 +212,9 @@ class SparseCodingResult(Drawn):
         upstream : array_like, shape (n_signals, n_atoms)
             dL/da, the gradient of the loss with respect to the codes.
         undefined : {"refuse", "leave out"}, default "refuse"
-            Rule for codes that have no derivative: where an atom is at its bound, where atoms of the
-            support depend on each other, and where the support is not the optimal one.  Left out, they
-            add nothing to sums over signals, and gradients of their own are NaN.
+            The rule for codes that have no derivative, because an atom is at its bound, atoms of the support
+            are linearly dependent, or the support is not optimal.  If such codes are left out, they add
+            nothing to sums over signals, and gradients for each signal are NaN.
 
         References
         ----------
@@ -235,7 +235,7 @@ class SparseCodingResult(Drawn):
     def jvp(self, *, undefined: str = "refuse", **changes: ArrayLike | None) -> np.ndarray:
         """Return how codes change with small changes of the problem, shape (n_signals, n_atoms).
 
-        With the matrices of `vjp`, a change marked by d::
+        With the matrices of `vjp`, and d for a small change::
 
             K da_S = D_S (w ds) + dD_S (w r) - D_S (w (a_S dD_S)) + D_S (dw r)
                      - dlambda_S sign(a_S) - dm_S a_S
@@ -243,11 +243,11 @@ class SparseCodingResult(Drawn):
         Parameters
         ----------
         undefined : {"refuse", "leave out"}, default "refuse"
-            As of `vjp`; changes of codes that are left out are NaN.
+            See `vjp`; changes of codes that are left out are NaN.
         **changes : array_like
-            Some of `signals` (ds), `dictionary` (dD, of the shape of the atoms, or of the kernels), `l1` and
-            `l2` (dlambda and dm, a number for each atom), and `feature_weights` (dw, of their shape, or that
-            of the signals without any; zero where w is).
+            The changes: `signals` (ds), `dictionary` (dD, of the shape of the atoms or kernels), `l1` and
+            `l2` (dlambda and dm, a number for each atom), and `feature_weights` (dw, of the shape of the
+            weights, or of the signals if there are none; zero for weights that are zero).
         """
         return self.derivatives.jvp(undefined=undefined, **changes)
 
@@ -276,18 +276,20 @@ def convergence_warning() -> type[Warning]:
 def certify(
     problem: LassoProblem, codes: ArrayLike | sparse.csr_array, *, tol: float = 1e-6
 ) -> SparseCodingResult:
-    """Return the codes of any program, a greedy pursuit or a trained encoder, with the figures of a solver's.
+    """Return codes of any program, such as a greedy pursuit or a trained encoder, with certificates.
 
-    For many atoms this takes one product of the residuals with the dictionary.
+    For many atoms, this function takes one product of the residuals with the dictionary.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem.
     codes : array_like or sparse matrix, shape (n_signals, n_atoms)
-        One code for each signal, of SciPy in any format; not negative where the problem is `positive`.
+        One code for each signal, not negative for atoms that are `positive`.  A sparse matrix may have any
+        format of SciPy.
     tol : float, default 1e-6
-        `reached` says for which signals ``duality_gap <= tol * 1/2 ||signal||^2``; there is no warning.
+        The result's `reached` is True for signals with ``duality_gap <= tol * 1/2 ||signal||^2``.  There is
+        no warning.
 
     Examples
     --------
@@ -306,7 +308,7 @@ def certify(
     return SparseCodingResult(problem, found, "given", tol, "steps")
 
 
-# The `start` of solvers; None is the zero code.
+# The type of the argument `start` of solvers; None means the zero code.
 Start: TypeAlias = ArrayLike | sparse.csr_array | SparseCodingResult | None
 
 
@@ -320,7 +322,7 @@ def start_codes(problem: LassoProblem, start: Start) -> Codes | None:
             info["average_currents"] = start.info["average_currents"]
         start = start.sparse_codes
     codes = checked_codes(problem, start, name="start")
-    # Entries of atoms of norm zero only add to the penalty: they are removed.
+    # Entries of atoms of norm zero are removed, because they only add to the penalty.
     is_nothing = (problem.atoms.squared_norms[codes.indices] == 0.0) | (codes.data == 0.0)
     if is_nothing.any():
         codes = codes.copy()

@@ -1,4 +1,4 @@
-"""Several solvers on one problem, side by side."""
+"""A comparison of several solvers on one problem."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from solvers.results.result import SIGNS, SparseCodingResult
 Solver: TypeAlias = Callable[..., SparseCodingResult]
 Methods: TypeAlias = Sequence[str | Method] | Mapping[str, str | Solver]
 
-# The fields of a record, and how a table writes them.
+# The fields of a record, with their formats in a table.
 COLUMNS = {
     "method": "{}",
     "n_signals": "{:d}",
@@ -33,7 +33,7 @@ COLUMNS = {
 
 
 class Comparison(Drawn, list[dict[str, Any]]):
-    """The records of `compare`, a dict each; ``print`` shows them as a table, and so does a notebook.
+    """The records of `compare`, one dict per method, which ``print`` and notebooks show as a table.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Comparison(Drawn, list[dict[str, Any]]):
 
     def _rows(self) -> list[list[str]]:
         """Return the cells of the table, a list for each record."""
-        # A library that hides its multiply-adds has a bound on them.
+        # If a library does not report its multiply-adds, the cell has an upper bound.
         return [
             [
                 SIGNS[record["bound"]] * (name == "multiply_adds") + form.format(record[name])
@@ -58,7 +58,7 @@ class Comparison(Drawn, list[dict[str, Any]]):
     def __str__(self) -> str:
         rows = [list(COLUMNS), *self._rows()]
         first, *others = (max(map(len, column)) for column in zip(*rows, strict=True))
-        # Names to the left, numbers to the right.
+        # Names are aligned to the left, numbers to the right.
         line = "| " + " | ".join([f"{{:{first}}}", *(f"{{:>{width}}}" for width in others)]) + " |"
         rule = line.format(":" + "-" * (first - 1), *("-" * (width - 1) + ":" for width in others))
         header, *lines = (line.format(*row) for row in rows)
@@ -71,58 +71,58 @@ class Comparison(Drawn, list[dict[str, Any]]):
 def compare(problem: LassoProblem, methods: Methods, *, tol: float = 1e-3) -> Comparison:
     """Solve a problem by several methods and return a record of each.
 
-    Each method first solves the first signal alone, so that compilation is not timed.  Its time includes
-    what it computes of the problem, such as the Gram matrix, unless the problem was given it.
+    Each method first solves only the first signal, so that compilation is not timed.  The measured time
+    includes what the method computes from the problem, such as the Gram matrix, unless it was passed.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem.
     methods : sequence of str or Method, or mapping of str to str, Method or callable
-        Names in `METHODS` and methods; or labels with these, or with functions called as
-        ``solve(problem, tol=tol)`` that return a `SparseCodingResult`.
+        Names in `METHODS`, and methods; or a mapping from labels to names, methods, or functions that are
+        called as ``solve(problem, tol=tol)`` and return a `SparseCodingResult`.
     tol : float, default 1e-3
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
 
     Returns
     -------
     Comparison
-        A list of dicts, one a method, in order, with the keys
+        A list with a dict for each method, in their order, with the keys
 
-        - ``method``: its name or label;
-        - ``n_signals``, ``n_converged``: number of signals, and of those that reached `tol`;
-        - ``objective``, ``mean_objective``: sum over the signals, and mean;
-        - ``largest_relative_gap``: of ``duality_gap / (1/2 ||signal||^2)``;
-        - ``mean_support``: non-zero entries of a code;
-        - ``n_steps``: spikes, rounds of an active set, or iterations, of all signals;
-        - ``synaptic_operations``: of the spiking network;
-        - ``multiply_adds``: of all else but correlations of the signals and certificates;
-        - ``bound``: "exact", or "at most" where a library hides its multiply-adds;
-        - ``seconds``: wall-clock time.
+        - ``method``: the name or label of the method;
+        - ``n_signals``, ``n_converged``: the number of signals, and of those that reached `tol`;
+        - ``objective``, ``mean_objective``: the sum of the objectives of all signals, and their mean;
+        - ``largest_relative_gap``: the largest ``duality_gap / (1/2 ||signal||^2)`` of all signals;
+        - ``mean_support``: the mean number of non-zero entries of a code;
+        - ``n_steps``: the number of spikes, of rounds of an active set, or of iterations, for all signals;
+        - ``synaptic_operations``: the number of synaptic operations of the spiking network;
+        - ``multiply_adds``: all multiply-adds except those of correlations with signals, and certificates;
+        - ``bound``: "exact", or "at most" if multiply-adds are an upper bound;
+        - ``seconds``: the wall-clock time in seconds.
     """
     checks.instance_of("problem", problem, LassoProblem)
     tol = checks.positive_number("tol", tol)
     solvers = _solvers(methods)
     warn_if_ill_posed(problem)
-    with checks.without_warnings(IllPosedWarning):  # there is one for all methods
+    with checks.without_warnings(IllPosedWarning):  # the line above warns once for all methods
         return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
 
 
 def _solvers(methods: Methods) -> dict[str, Any]:
-    """Return the solvers by their labels, or by their names where they have none."""
+    """Return the solvers by their labels, or by their names if they have no labels."""
     if isinstance(methods, str) or not isinstance(methods, (Sequence, Mapping)):
         raise TypeError(
             f"methods must be a sequence of names and methods, or a mapping from labels; got "
             f"{type(methods).__name__}"
         )
     if not methods:
-        raise ValueError("methods must not be empty")
+        raise ValueError("methods must have at least one entry; got none")
     if isinstance(methods, Mapping):
         for label in methods:
             checks.instance_of("a label of methods", label, str)
         return {
-            label: one if callable(one) else named_method(one, name="methods")
-            for label, one in methods.items()
+            label: solver if callable(solver) else named_method(solver, name="methods")
+            for label, solver in methods.items()
         }
     listed = [named_method(method, name="methods") for method in methods]
     solvers = {method.name: method for method in listed}
@@ -136,7 +136,7 @@ def _solvers(methods: Methods) -> dict[str, Any]:
 def _record(label: str, solve: Solver, problem: LassoProblem, tol: float) -> dict[str, Any]:
     with checks.without_warnings():
         solve(problem.subset(slice(0, 1)), tol=tol)
-    # A copy, so that what one method makes the problem compute is computed again for the next.
+    # Each method solves a copy of the problem, so that it cannot use results of the previous method.
     fresh = replaced(problem.subset(slice(None)), without=("correlations",))
     start = time.perf_counter()
     result = solve(fresh, tol=tol)

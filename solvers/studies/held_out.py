@@ -1,4 +1,4 @@
-"""A score that a penalty can be searched by: how well codes of some features predict the others."""
+"""A score for the choice of a penalty: how well codes of some features predict the other features."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,7 +9,7 @@ from solvers.methods.active_set import solve_active_set
 from solvers.problem.lasso import LassoProblem
 from solvers.problem.messages import IllPosedWarning
 
-# Signals predicted, or correlated with atoms, together: this bounds the memory.
+# Number of signals that are predicted together, which bounds the memory.
 SIGNALS_AT_ONCE = 4096
 
 
@@ -21,35 +21,36 @@ def held_out_score(
     tol: float = 1e-6,
     n_jobs: int | None = None,
 ) -> float:
-    """Return the share of the signals' energy that is predicted from features that were not seen.
+    """Return the share of the signals' energy that codes predict in features they have not seen.
 
-    The features are divided into folds at random, always in the same way.  For each fold F the signals are
-    coded without it, and the codes predict it::
+    The features are divided into random folds, with a fixed seed.  For each fold F, the signals are coded
+    without the features of F, and the codes predict these features::
 
         score = 1 - sum over F of ||s_F - a_F D_F||^2 / ||s||^2
 
-    summed over all signals.  The codes a_F are optimal for the features outside F, at the penalty times their
-    share of all features.  A perfect prediction has the score 1, codes of zero the score 0, and a bad
-    prediction less.  Unlike the objective, the score can be compared between penalties.
+    Norms are summed over all signals.  The codes a_F are optimal for the features outside F, at the penalty
+    times the share of these features.  A perfect prediction has the score 1, codes of zero have the score 0,
+    and a bad prediction has a negative score.  Unlike the objective, the score can be compared between
+    penalties.
 
     Parameters
     ----------
     problem : LassoProblem
-        Signals, dictionary and penalty; an array of atoms.  With a mask or weights of features the energy is
-        of the known features, or weighted.
+        Signals, penalty, and a dictionary that is an array of atoms.  With a mask or weights of features, the
+        energy is that of the known features, or is weighted.
     n_folds : int, default 5
-        Number of folds, if there are as many features.
+        Number of folds, at most one for each feature.
     fold_of : array_like of int, shape (n_features,), optional
-        The fold of each feature, where features belong together.
+        The fold of each feature, if some features belong together.
     tol : float, default 1e-6
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
-        As for `solve`.
+        See `solve`.
 
     Returns
     -------
     float
-        The score, 1 at most; 0 for one feature, or signals of zeros.
+        The score, at most 1.  The score is 0 if there is only one feature, or if all signals are zero.
 
     Examples
     --------
@@ -65,7 +66,10 @@ def held_out_score(
     """
     checks.instance_of("problem", problem, LassoProblem)
     if not problem.atoms.is_matrix:
-        raise TypeError("problem must have an array of atoms: features of a convolutional dictionary overlap")
+        raise TypeError(
+            "problem must have an array of atoms for held_out_score; got a ConvolutionalDictionary: for a "
+            "small image pass the problem of its toarray()"
+        )
     n_folds = checks.positive_integer("n_folds", n_folds)
     if fold_of is None:
         fold_of = np.random.default_rng(0).permutation(problem.n_features) % n_folds
@@ -74,7 +78,7 @@ def held_out_score(
         raise TypeError(f"fold_of must be an array of integers; got dtype {fold_of.dtype}")
     if fold_of.shape != (problem.n_features,):
         raise ValueError(
-            f"fold_of must have shape ({problem.n_features},), one fold a feature; got {fold_of.shape}"
+            f"fold_of must have shape ({problem.n_features},), a fold for each feature; got {fold_of.shape}"
         )
     energy, folds = float(problem.energies.sum()), np.unique(fold_of)
     if energy == 0.0 or len(folds) == 1:
@@ -83,11 +87,11 @@ def held_out_score(
 
 
 def _missed_energy(problem: LassoProblem, hidden: np.ndarray, tol: float, n_jobs: int | None) -> float:
-    """Return 1/2 ||s_F - a_F D_F||^2, summed over the signals, of the features that are hidden."""
+    """Return 1/2 ||s_F - a_F D_F||^2 in the hidden features F, summed over the signals."""
     rows, signals, weights = problem.atoms.matrix, problem.signals, problem.feature_weights
     seen = ~hidden
     codes = sparse.csr_array((problem.n_signals, problem.n_atoms))
-    # An atom that is seen nowhere has the code zero, and a problem needs another one.
+    # If all atoms are zero in the visible features, codes are zero; a problem needs a nonzero atom.
     visible = rows[:, seen]
     if visible.max() > 0.0 or visible.min() < 0.0:
         kind = "mask" if weights is not None and weights.dtype == np.bool_ else "feature_weights"
@@ -98,13 +102,13 @@ def _missed_energy(problem: LassoProblem, hidden: np.ndarray, tol: float, n_jobs
             positive=problem.positive,
             **{kind: None if weights is None else weights[..., seen]},
         )
-        with checks.without_warnings(IllPosedWarning):  # the score says it
+        with checks.without_warnings(IllPosedWarning):  # a low score shows an unsuitable problem
             codes = solve_active_set(part, tol=tol, n_jobs=n_jobs).sparse_codes
     missed, covered = 0.0, rows[:, hidden]
     for start in range(0, problem.n_signals, SIGNALS_AT_ONCE):
-        some = slice(start, start + SIGNALS_AT_ONCE)
-        squares = np.square(np.asarray(signals[some][:, hidden] - codes[some] @ covered))
+        block = slice(start, start + SIGNALS_AT_ONCE)
+        squares = np.square(np.asarray(signals[block][:, hidden] - codes[block] @ covered))
         if weights is not None:
-            squares = squares * (weights if weights.ndim == 1 else weights[some])[..., hidden]
+            squares = squares * (weights if weights.ndim == 1 else weights[block])[..., hidden]
         missed += 0.5 * float(squares.sum())
     return missed

@@ -1,4 +1,4 @@
-"""The codes of one problem at many penalties, each from the last."""
+"""The codes of one problem at many falling penalties; each solution starts from the previous one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ class PathResult(Value, Drawn):
     Attributes
     ----------
     multiples : ndarray, shape (n_multiples,)
-        Multiples of the problem's penalty, the largest first; the penalties themselves if that is 1.
+        Multiples of the problem's penalty, the largest first.  If that penalty is 1, they are the penalties.
     results : tuple of SparseCodingResult
         The result at each multiple.
     """
@@ -56,12 +56,15 @@ class PathResult(Value, Drawn):
 
     @property
     def converged(self) -> bool:
-        """True if every code reached its `tol`."""
+        """True if every code reached `tol`."""
         return all(result.converged for result in self.results)
 
     @cached_property
     def degrees_of_freedom(self) -> np.ndarray:
-        """The size of each support, with an `ElasticNet` the trace of its fit, (n_multiples, n_signals)."""
+        """Degrees of freedom of each code, shape (n_multiples, n_signals).
+
+        For the LASSO this is the size of the support; for an `ElasticNet`, the trace of the fit.
+        """
         return checks.read_only(self._degrees_of(np.arange(self.results[0].problem.n_signals)))
 
     def _degrees_of(self, signals: np.ndarray) -> np.ndarray:
@@ -77,18 +80,19 @@ class PathResult(Value, Drawn):
         return sizes
 
     def aic(self, noise_variance: float | None = None, *, n_observations: float | None = None) -> np.ndarray:
-        """Return Akaike's information criterion, `bic` with 2 in place of log n; the smallest is chosen."""
+        """Return Akaike's information criterion, which is `bic` with 2 instead of log n; least is best."""
         return self._criterion(lambda n: 2.0, noise_variance, n_observations, self.degrees_of_freedom)
 
     def bic(self, noise_variance: float | None = None, *, n_observations: float | None = None) -> np.ndarray:
-        """Return the Bayesian information criterion, shape (n_multiples, n_signals); the smallest is chosen.
+        """Return the Bayesian information criterion, shape (n_multiples, n_signals); least is best.
 
-        With the number n of observations, the squared norm R of the residual, and the variance v of noise in
-        each observation, it is ``n log(2 pi v) + R / v + log(n) degrees_of_freedom``.  Without
-        `noise_variance` v is ``R / n`` at each penalty: compare only penalties with far fewer degrees of
-        freedom than observations.  By default n is the number of features of a signal whose weight is not
-        zero.  Pass `n_observations` if feature weights are counts, their sum, and for a problem from
-        statistics, which do not tell it.
+        The criterion is ``n log(2 pi v) + R / v + log(n) degrees_of_freedom``, with n the number of
+        observations, R the squared norm of the residual, and v the variance of the noise in each observation.
+
+        Without `noise_variance`, v is ``R / n`` at each penalty.  Then compare only penalties that have far
+        fewer degrees of freedom than observations.  By default, n is the number of features of a signal with
+        nonzero weight.  Pass `n_observations` for a problem from statistics, in which n is unknown, and if
+        feature weights are counts, whose sum is n.
 
         References
         ----------
@@ -97,8 +101,8 @@ class PathResult(Value, Drawn):
         return self._criterion(np.log, noise_variance, n_observations, self.degrees_of_freedom)
 
     def _least_bic_of(self, signal: int) -> int | None:
-        """Return the index of the penalty with the least `bic` of one signal; None from statistics alone."""
-        if self.results[0].problem._factor is not None:  # the number of observations is unknown
+        """Return the index of the penalty with the least `bic` of one signal; None if n is unknown."""
+        if self.results[0].problem._factor is not None:  # from statistics
             return None
         degrees = self._degrees_of(np.array([signal]))
         return int(self._criterion(np.log, None, None, degrees)[:, signal].argmin())
@@ -141,10 +145,10 @@ def path(
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> PathResult:
-    """Solve a problem at many penalties, from the largest to the smallest, each from the codes of the last.
+    """Solve a problem at falling penalties; each solution starts from the codes of the previous one.
 
-    The penalties are multiples of the problem's penalty: of its weights lambda_i and, for an `ElasticNet`, of
-    its quadratic penalty as well.  With ``penalty=1.0`` the multiples are the penalties themselves.  The Gram
+    The penalties are multiples of the problem's penalty: of its weights lambda_i and, for an `ElasticNet`,
+    also of its quadratic penalty.  With ``penalty=1.0`` the multiples are the penalties themselves.  The Gram
     matrix and the correlations are computed once.
 
     Parameters
@@ -152,27 +156,29 @@ def path(
     problem : LassoProblem
         The problem, dense or convolutional.
     multiples : array_like, shape (n_multiples,), optional
-        Positive and falling.  By default `n_multiples` numbers at equal ratios, from the smallest multiple at
-        which all codes are zero, except those of atoms without a penalty, to `smallest` times that.
-    n_multiples, smallest : int and float, default 100 and 1e-3
-        See above.
+        Positive, falling numbers; by default `n_multiples` numbers with equal ratios.  The first is then the
+        smallest multiple at which all codes of penalised atoms are zero.
+    n_multiples : int, default 100
+        The number of multiples, if `multiples` is None.
+    smallest : float, default 1e-3
+        The last multiple as a share of the first, if `multiples` is None.
     method : str or Method, default "active_set"
-        The name of a method in `METHODS` that takes a `start`, or such a method: by default the active set,
-        which carries the support.
+        A method that takes a `start`, or its name in `METHODS`.  The active set carries its support from
+        penalty to penalty.
     tol : float, default 1e-6
         A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
     n_jobs : int, optional
-        As for `solve`.
+        See `solve`.
     progress : bool, default False
-        Show a progress bar, in penalties.
+        Show a progress bar that counts penalties.
 
     Notes
     -----
-    Where the Gram matrix pays, the active set solves for up to 16 signals in one thread, and certifies their
-    codes at all penalties together: gaps then depend on the other penalties by rounding.
+    If the Gram matrix saves time, the active set solves up to 16 signals in one thread, and one certificate
+    serves their codes at all penalties.  Gaps then depend on the other penalties, by rounding.
 
-    scikit-learn's `lasso_path` divides the objective by n_features: its alphas are
-    ``multiples * penalty / n_features``, and its defaults are the same grid.
+    scikit-learn's `lasso_path` divides the objective by n_features.  Its alphas are therefore
+    ``multiples * penalty / n_features``; its default grid is the same.
 
     References
     ----------
@@ -201,11 +207,11 @@ def path(
         multiples = _checked_multiples(multiples)
 
     penalties = [problem.penalty.rescaled(1.0, 1.0 / multiple) for multiple in multiples]
-    for penalty in (penalties[0], penalties[-1]):  # all others are between them
+    for penalty in (penalties[0], penalties[-1]):  # all other penalties lie between these
         require_taken(problem.with_penalty(penalty), solver, None)
     results: list[SparseCodingResult] = []
     warn_if_ill_posed(problem)
-    # BLAS is set once, not for each penalty; there is one warning for all: above, and below.
+    # BLAS is limited only once for all penalties.  Warnings of single penalties are suppressed.
     with (
         checks.without_warnings(),
         one_blas_thread(),
@@ -233,9 +239,9 @@ def path(
 
 
 def _shared(problem: LassoProblem, n_multiples: int) -> LassoProblem:
-    """Return the same problem, with what all penalties share computed, and hidden features cut out."""
+    """Return the problem without features that a mask hides, and compute what all penalties share."""
     mask = problem.feature_weights
-    # Features that a mask hides from all signals are cut out once, not for each penalty.
+    # Features that a mask hides from all signals are cut out once for all penalties.
     if mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix:
         problem = problem.ordinary()
     if n_multiples >= plan.COSTS.fewest_sharing:
@@ -248,20 +254,20 @@ def _shared(problem: LassoProblem, n_multiples: int) -> LassoProblem:
 
 
 def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) -> list[Codes]:
-    """Return the codes at each penalty, certified together; none if the method certifies them one by one."""
+    """Return codes at each penalty, certified together; an empty list if each is solved by itself."""
     n_signals = problem.n_signals
-    found = method.along(problem, penalties) if plan.solves_along(problem, len(penalties)) else None
-    if found is None:
+    codes = method.along(problem, penalties) if plan.solves_along(problem, len(penalties)) else None
+    if codes is None:
         return []
-    found.certificate = measure(stacked(problem, penalties), found.values)
-    found.work[CERTIFICATE] = certificate_work(problem, np.diff(found.values.indptr))
-    return [found.at(slice(first, first + n_signals)) for first in range(0, len(found.steps), n_signals)]
+    codes.certificate = measure(stacked(problem, penalties), codes.values)
+    codes.work[CERTIFICATE] = certificate_work(problem, np.diff(codes.values.indptr))
+    return [codes.at(slice(first, first + n_signals)) for first in range(0, len(codes.steps), n_signals)]
 
 
 def default_multiples(
     problem: LassoProblem, n_multiples: int, smallest: float, largest: float = 0.0
 ) -> np.ndarray:
-    """Return multiples at equal ratios from the one where codes become zero, or `largest` if all are zero."""
+    """Return multiples at equal ratios from the least at which codes are 0; from `largest` if that is 0."""
     n_multiples = checks.positive_integer("n_multiples", n_multiples)
     smallest = checks.positive_number("smallest", smallest)
     if smallest >= 1.0:
@@ -271,17 +277,19 @@ def default_multiples(
     first = float(zero_code_multiples(problem).max())
     largest = first if first * smallest > 0.0 else largest
     if largest == 0.0:
-        raise ValueError("multiples must be given where all codes are zero at every penalty; got None")
+        raise ValueError(
+            "multiples must be given if all codes are zero at every penalty; got None: pass positive numbers"
+        )
     return np.geomspace(largest, largest * smallest, n_multiples)
 
 
 def _without_unpenalised(problem: LassoProblem) -> LassoProblem:
-    """Return the problem of the residuals that atoms without a penalty leave, where these have no codes."""
+    """Return the problem of the residuals that unpenalised atoms leave; these atoms then have zero codes."""
     penalty = problem.penalty
     chosen = penalty.l1 == 0.0
     if chosen.all() or penalty.l2[chosen].any():
-        why = "no atom has an l1 penalty, or one has an l2 penalty alone"
-        raise ValueError(f"multiples must be given where {why}; got None")
+        why = "no atom has an l1 penalty, or an atom has only an l2 penalty"
+        raise ValueError(f"multiples must be given if {why}; got None: pass positive numbers")
     atoms = atoms_of(problem.dictionary[chosen])
     entries = {"dictionary": atoms.matrix, "atoms": atoms, "_cache": {}, "_cache_of_atoms": {}}
     fit = problem._changed(**entries, penalty=penalty.at(np.flatnonzero(chosen)), without=("correlations",))
@@ -301,7 +309,6 @@ def _checked_multiples(multiples: ArrayLike) -> np.ndarray:
     if len(rising):
         one, other = multiples[rising[0] :][:2]
         raise ValueError(
-            f"multiples must fall from each to the next; got {one} before {other}: pass them sorted, the "
-            f"largest first"
+            f"multiples must fall; got {one} before {other}: pass them sorted, the largest first"
         )
     return multiples.copy()

@@ -1,4 +1,4 @@
-"""Concave penalties by a few LASSO problems, each with the weights of the code before."""
+"""Concave penalties, solved as a sequence of LASSO problems whose weights depend on the previous code."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from solvers.problem.lasso import LassoProblem
 from solvers.problem.penalty import ElasticNet
 from solvers.results.result import SparseCodingResult, certify, convergence_warning
 
-# p'(u) / p'(0) of each penalty p of u = |a_i| / scale; all fall from 1.
+# The slope p'(u) / p'(0) of each penalty p, as a function of u = |a_i| / scale; all slopes fall from 1.
 SLOPES = {
     "log": lambda u: 1.0 / (1.0 + u),
     "exponential": lambda u: np.exp(-u),
     "mcp": lambda u: np.maximum(1.0 - u, 0.0),
     "scad": lambda u: np.clip((3.7 - u) / 2.7, 0.0, 1.0),
 }
-# Share of its weight that each penalty keeps: every method takes positive weights.
+# Smallest slope, because every method takes positive weights.
 LEAST_SLOPE = 1e-6
-# The scale, as a share of the mean entry of the LASSO's code.
+# The default scale, as a share of the mean nonzero entry of the LASSO's code.
 USUAL_SCALE = 0.1
 
 
@@ -35,10 +35,10 @@ class ReweightedResult(Value, Drawn):
     Attributes
     ----------
     rounds : tuple of tuples of SparseCodingResult
-        For each signal the results of its rounds: of the LASSO itself first.
+        For each signal, the results of its rounds; the first one is that of the LASSO itself.
     is_stationary : ndarray of bool, shape (n_signals,)
-        Whether each last code is the optimum of the LASSO with the weights of that code, within the share
-        `tol` of its objective.
+        Whether the last code of each signal is the optimum of the LASSO whose weights are computed from that
+        code, to within the share `tol` of the objective.
     """
 
     rounds: tuple[tuple[SparseCodingResult, ...], ...]
@@ -63,26 +63,26 @@ def reweighted(
 ) -> ReweightedResult:
     """Solve for a concave penalty, which shrinks large entries less than the LASSO does.
 
-    The penalty ``sum_i lambda_i p(|a_i|)``, with the problem's weights lambda_i, is met by LASSO problems
-    with the weights ``lambda_i p'(|a_i|)`` of the code before: each neuron lowers its bias by what it last
-    fired.
+    The penalty is ``sum_i lambda_i p(|a_i|)``, with the problem's weights lambda_i.  Each round solves a
+    LASSO problem whose weights are ``lambda_i p'(|a_i|)`` at the previous code: the more a neuron fired in
+    the previous round, the lower is its penalty.
 
     Parameters
     ----------
     problem : LassoProblem
-        The problem; a quadratic penalty of its own stays as it is.
+        The problem.  A quadratic penalty of the problem is not changed.
     penalty : {"log", "exponential", "mcp", "scad"}, default "log"
-        With u = |a| / scale, p' is 1 / (1 + u), exp(-u), max(1 - u, 0), or 1 up to u = 1 and from there a
-        line to 0 at u = 3.7.  It is at least 1e-6.
+        The slope p' as a function of u = |a| / scale: 1 / (1 + u), exp(-u), max(1 - u, 0), or, for "scad",
+        1 up to u = 1 and then a line down to 0 at u = 3.7.  The slope is at least 1e-6.
     scale : float, optional
-        Size of an entry that is penalised less; by default a tenth of the mean nonzero entry of the LASSO's
-        code of the same signal.
+        The size from which entries are penalised less; by default a tenth of the mean nonzero entry of the
+        LASSO's code of the same signal.
     max_rounds : int, default 100
-        Most problems for each signal: it ends where the code is stationary, or with a warning.
+        The most LASSO problems for each signal.  If the code is not stationary then, there is a warning.
     method : str or Method, default "active_set"
-        The name of a method in `METHODS`, or such a method.
+        A method, or its name in `METHODS`.
     tol : float, optional
-        A round has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; by default the method's own.
+        A round has converged if ``duality_gap <= tol * 1/2 ||signal||^2``; by default `Method.usual_tol`.
 
     Returns
     -------
@@ -90,8 +90,8 @@ def reweighted(
 
     Notes
     -----
-    Each round is certified, and no round raises the concave objective beyond its gap.  Concave problems have
-    many stationary points: that the last code is one of them is all that is proved.
+    Each round is certified, and raises the concave objective by no more than its gap.  A concave problem has
+    many stationary points.  The certificate proves only that the last code is one of them.
 
     References
     ----------

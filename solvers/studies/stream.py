@@ -1,4 +1,4 @@
-"""Sparse coding of frame after frame: video, or the samples of sensors."""
+"""Sparse coding of one frame after another, as of a video or of sensors."""
 
 import time
 from collections.abc import Sequence
@@ -19,45 +19,45 @@ from solvers.problem.signals import checked_weights
 from solvers.problem_network import LassoNetwork, RefinedCodes, SpikingCodingResult
 from solvers.results.codes import START, BestCodes, compressed_rows
 
-# Codes of so many frames before are mixed: measured by `python -m tests.benchmarks stream`.
+# Number of previous frames whose codes are mixed: measured by `python -m tests.benchmarks stream`.
 MEMORY = 3
-# Directions of the mixture with less than this part of the largest eigenvalue are left out: rounding.
+# A direction of the mixture is left out as rounding if its eigenvalue is below this share of the largest one.
 LEAST_SHARE = 1e-12
 
 
 class SparseCodingStream(Described):
-    """Code frame after frame with one spiking network, each frame from where the one before ended.
+    """A coder of one frame after another, whose spiking network starts each frame from previous codes.
 
-    A frame is a signal, or several signals side by side, such as the patches of an image.  With the codes c,
-    c' and c'' of the last three frames, the network starts from whichever of these has the smallest duality
-    gap on the new frame::
+    A frame is a signal, or several signals such as the patches of an image.  Let c, c' and c'' be the codes
+    of the last three frames.  The network starts from one of the following codes, the one with the smallest
+    duality gap on the new frame::
 
         0        c        x c + y c' + z c''
 
-    The numbers x, y and z minimise the objective of the new frame while no sign changes; entries that would
-    have other signs than c are zero.  So the start follows amplitude and motion.  From there the network
-    refines the code as in `solve_spiking`: the closer the frames, the fewer spikes.
+    The numbers x, y and z minimise the objective of the new frame while all signs stay the same.  An entry is
+    set to zero if its sign would differ from that of c.  So the start follows amplitude and motion.  From
+    this start the network refines the code as `solve_spiking` does.  Similar frames need few spikes.
 
-    Every code comes with its duality gap, and no code has a larger one than that of the frame before has on
-    this frame, nor than zero has, whatever the deadline.
+    Every code comes with its duality gap.  At any deadline, this gap is at most the gap of the zero code and
+    the gap of the previous frame's code on the new frame.
 
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features), or ConvolutionalDictionary
         Atoms.
     penalty : float, array_like of shape (n_atoms,), or ElasticNet
-        lambda, positive.  ``stream.penalty = ...`` changes it between frames.
+        lambda, positive.  ``stream.penalty = ...`` changes the penalty between frames.
     positive, gram
-        As of `LassoModel`.
+        See `LassoModel`.
     mask : array_like of bool, shape (n_features,), optional
-        True where a feature is known, in all frames that come without a mask.
+        True for the known features of all frames that come without a mask.
 
     Attributes
     ----------
     n_frames : int
-        Frames coded since the stream was made or reset.
+        Number of frames coded since the stream was made or reset.
     frame : ndarray, shape (n_signals, n_features), or None
-        The signals of the last frame, zero where masked.
+        The signals of the last frame; unknown features are zero.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class SparseCodingStream(Described):
     ) -> None:
         silent = self._set(LassoModel(dictionary, penalty, positive=positive, gram=gram, mask=mask))
         self.reset()
-        # Kernels are compiled or loaded here, so that the first frame is not late.
+        # Code a signal here that compiles or loads the kernels, so that the first frame is not late.
         squared_norms = silent.seen_atoms.squared_norms
         loudest = np.argmax(squared_norms)
         if squared_norms[loudest] > 0.0:
@@ -94,13 +94,13 @@ class SparseCodingStream(Described):
             self.reset()
 
     def _set(self, model: LassoModel) -> LassoProblem:
-        """Code with a model from now on; return its problem of a signal of zeros."""
+        """Use a model from now on; return its problem with one signal of zeros."""
         if model.penalty.has_zeros:
             first = int(np.argmin(model.penalty.l1))
             raise ValueError(f"penalty must be positive for a stream; got 0 for atom {first}")
         silent = model.with_signals(np.zeros((1, model.n_features)))
         self._prepared: LassoModel
-        # The network, and that of the last frame with a mask of its own.
+        # The network of frames with the stream's mask; the last other mask with its network.
         self._network: LassoNetwork
         self._masked: tuple[np.ndarray, LassoNetwork] | None
         assign(self, _prepared=model, _network=LassoNetwork(silent), _masked=None)
@@ -108,7 +108,7 @@ class SparseCodingStream(Described):
 
     @property
     def penalty(self) -> ElasticNet:
-        """The penalty now: assign another one, as at the start, for the next frame on."""
+        """The current penalty; a penalty that is assigned holds from the next frame on."""
         return self._prepared.penalty
 
     @penalty.setter
@@ -138,33 +138,34 @@ class SparseCodingStream(Described):
     ) -> SpikingCodingResult:
         """Return the codes of the next frame, with their certificates.
 
-        Ctrl-C comes before the stream has taken the frame or after it, which `n_frames` says: after it, the
-        codes are lost, and the same frame can be coded once more, which starts from them.
+        If Ctrl-C interrupts the call, `n_frames` says whether the stream has taken the frame.  If so, the
+        codes were not returned, but coding the same frame again starts from these codes.
 
         Parameters
         ----------
         frame : array_like, shape (n_features,) or (n_signals, n_features)
-            As many signals as the frame before.
+            The signals of the frame, as many as those of the previous frame.
         mask : array_like of bool, shape (n_features,), optional
-            True where a feature of this frame is known, for all its signals; the frame may be NaN elsewhere.
-            By default the mask of the stream.
+            True for the features of this frame that are known, for all its signals; by default the mask of
+            the stream.  Unknown features may be NaN.
         tol : float, default 1e-3
             A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
         max_spikes : int, optional
-            Deadline: spikes for each signal, at most, but for those that are fired in one instant.
+            Deadline in spikes for each signal.  Only spikes of the same instant may exceed it.
         max_seconds : float, optional
-            Deadline: seconds for the frame.  Every frame has one read-out, and time is looked at after each,
-            so that a frame may be late by a read-out and its certificate.
+            Deadline in seconds for the frame.  Every frame has at least one read-out, and the time is checked
+            after each read-out.  A frame may thus be late by one read-out and its certificate.
         max_duration : float, default 10000
             Simulated time, in synaptic time constants, after which the network is stopped.
 
         Returns
         -------
         SpikingCodingResult
-            At a deadline, the best codes so far; `reached` says which reached `tol`, without a warning.
-            Its `info` has `start_duality_gap`, of the code that the network started from on this frame;
-            `is_carried`, whether that came from the frames before (otherwise it is zero); and `seconds_late`,
-            the time from the deadline `max_seconds` to the result, 0 where it was held.
+            At a deadline, the result has the best codes so far.  `reached` says which of them reached `tol`;
+            there is no warning.  The `info` has `start_duality_gap`, the gap on this frame of the code from
+            which the network started; `is_carried`, which is True if that code came from previous frames and
+            False if it was zero; and `seconds_late`, the seconds from the deadline `max_seconds` to the
+            result, 0 if the deadline was met.
         """
         begin = time.perf_counter()
         mask = checked_weights(mask, None, n_features=self._prepared.n_features)
@@ -190,7 +191,7 @@ class SparseCodingStream(Described):
         return result
 
     def _network_of(self, problem: LassoProblem) -> LassoNetwork:
-        """Return the network of a frame: of the stream, or of the last mask but that."""
+        """Return the network for a frame's mask, which is kept for following frames with the same mask."""
         mask = problem.feature_weights
         if mask is None or mask is self._prepared.feature_weights:
             return self._network
@@ -199,7 +200,7 @@ class SparseCodingStream(Described):
         return self._masked[1]
 
     def _checked_frame(self, frame: ArrayLike, mask: np.ndarray | None) -> np.ndarray:
-        """Return the frame with one signal a row, with zeros where its mask is False."""
+        """Return the frame as an array with one signal per row, and zeros for unknown features."""
         mask = self._prepared.feature_weights if mask is None else mask
         n_features = self._prepared.n_features
         array = checks.real_array("frame", frame, shape=None, finite=False)
@@ -214,13 +215,13 @@ class SparseCodingStream(Described):
         rows = np.atleast_2d(array)
         if self.frame is not None and len(rows) != len(self.frame):
             raise ValueError(
-                f"frame must have as many signals as the frame before, {len(self.frame)}; got {len(rows)}: "
-                f"call reset() to begin anew"
+                f"frame must have as many signals as the previous frame, {len(self.frame)}; got {len(rows)}: "
+                "call reset() to begin anew"
             )
         return rows
 
     def _start(self, problem: LassoProblem, tol: float, deadline: float) -> tuple[BestCodes, np.ndarray]:
-        """Return the best codes to start from, certified, and which of them are carried."""
+        """Return the best certified starts, and for each signal whether its start is a previous code."""
         best = BestCodes(problem, tol)
         signals = best.active
         best.fall_back()
@@ -235,14 +236,14 @@ class SparseCodingStream(Described):
 
 
 def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> sparse.csr_array:
-    """Return the mixture of earlier codes that minimises the objective of a frame while signs stay."""
+    """Return the mixture of previous codes that minimises the objective of a frame at constant signs."""
     last, n_signals = codes[0], len(codes[0].indptr) - 1
     row = np.arange(n_signals).repeat(np.diff(last.indptr))
     values = np.stack([last.data, *(other.toarray()[row, last.indices] for other in codes[1:])])
     parts = (compressed_rows(last.shape, RowEntries(last.indptr, last.indices, part)) for part in values)
     fits = np.stack([problem.atoms.reconstruct(part) for part in parts], axis=1)
     weighted = fits if problem.feature_weights is None else fits * problem.feature_weights
-    # The objective is 1/2 x.A x - x.B in the shares x, but for a constant.
+    # As a function of the shares x, the objective is 1/2 x.A x - x.B plus a constant.
     along = np.einsum("ij,ikj->ik", problem.dense_signals(), weighted)
     square = np.einsum("ijk,ilk->ijl", weighted, fits)
     signs, curvatures = np.sign(last.data), problem.curvatures[last.indices]
@@ -259,7 +260,7 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
 
 
 def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> np.ndarray:
-    """Return the multiply-adds of `predicted`: the fits of codes, in full, and their inner products."""
+    """Return the multiply-adds of `predicted`: reconstructions of the codes, and their inner products."""
     n_entries = np.sum([np.diff(code.indptr) for code in codes], axis=0, dtype=np.int64)
     n_products = len(codes) * (1 + len(codes))
     return np.asarray(n_entries * problem.atoms.features_of_atom + n_products * problem.n_features)

@@ -1,4 +1,4 @@
-"""Limits of BLAS to one thread, so that the rounding of products of matrices is the same everywhere."""
+"""A limit of BLAS to one thread, so that the rounding of products of matrices is the same everywhere."""
 
 import os
 import sys
@@ -23,16 +23,16 @@ class Library:
     path: str
     n_threads: Callable[[], int] = field(compare=False)
     set_n_threads: Callable[[int], object] = field(compare=False)
-    # Whether the calling thread has its own number of threads, instead of one number for the process.
+    # True if each calling thread has a number of BLAS threads; False if the process has one number.
     counts_by_thread: bool
 
 
 class _Limit:
-    """A limit of BLAS to one thread, as long as something refers to it; then libraries are restored."""
+    """A limit of BLAS to one thread; the libraries are restored when nothing refers to the limit."""
 
     def __init__(self) -> None:
         self.undo: dict[Library, Undo] = {}
-        # In the limit of a thread: the limit of the process, which all limited threads share.
+        # For the limit of a thread, this is the limit of the process, which all limited threads share.
         self.of_process: _Limit | None = None
 
 
@@ -47,15 +47,15 @@ _process: Callable[[], _Limit | None] = _own.limit
 
 
 def one_blas_thread() -> Any:
-    """Limit BLAS to one thread in a `with` block: in the process, or in this thread if a library can."""
-    # BLAS divides a product among its threads, and its rounding depends on their number.  Results must not
+    """Limit BLAS to one thread in a `with` block, for this thread if a library can, else for the process."""
+    # BLAS divides a product among its threads, and the rounding depends on their number.  Results must not
     # depend on the workers, which may be other processes and machines, nor on the calling thread.  Several
-    # threads may be in such blocks, and leave in any order: the last one restores the process's number.
+    # threads may be in such blocks, and leave in any order: the last one restores the number of the process.
     return held(_limited)
 
 
 def _limited() -> _Limit:
-    """Return the limit of this thread."""
+    """Limit BLAS, and return the limit of this thread."""
     global _process
     own = process = undo = None
     try:
@@ -74,14 +74,14 @@ def _limited() -> _Limit:
 
 
 def _unlimited() -> list[tuple[Library, int]]:
-    # A separate function: if a condition ends a loop, Python 3.13 lets Ctrl-C past enclosing `finally`s.
+    # This is a separate function because Python 3.13 lets Ctrl-C past the `finally` around a filtered loop.
     numbers = [(library, library.n_threads()) for library in _libraries("scipy.linalg" in sys.modules)]
     return [(library, n_threads) for library, n_threads in numbers if n_threads != 1]
 
 
 @cache
 def load_scipy_linalg() -> None:
-    """Import `scipy.linalg`, which takes long; limit its own BLAS if a limit is in force."""
+    """Import `scipy.linalg`, which takes long, and limit its own BLAS if a limit is in force."""
     # Call this before any import of `scipy.linalg` or `scipy.sparse.linalg` within a function.
     import scipy.linalg  # noqa: F401
 
@@ -117,8 +117,8 @@ def _library_of(controller: LibController) -> Library:
     n_threads, set_n_threads = controller.get_num_threads, controller.set_num_threads
     if controller.internal_api == "openblas":
         # Since release 3.8, threadpoolctl lets only one thread change the number of a process, and silently
-        # ignores all others; it also takes ten times as long as the library's function.  `PyDLL` keeps the
-        # GIL: no other thread forks while the lock within BLAS is taken, or finds the limit half undone.
+        # ignores all other threads.  It also takes ten times as long as the function of the library.  `PyDLL`
+        # keeps the GIL, so that no thread forks while BLAS holds its lock, or finds the limit half undone.
         functions = PyDLL(controller.filepath)
         for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
             if hasattr(functions, f"{prefix}openblas_set_num_threads{suffix}"):

@@ -1,4 +1,4 @@
-"""Values that tasks on a Dask cluster share; each process of the cluster gets them once."""
+"""Values that tasks on a Dask cluster share, and that each process of the cluster gets only once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from snn.base.value import cached_property
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-# Alignment of arrays in bytes, for which kernels are compiled.
+# The alignment of arrays, in bytes, for which kernels are compiled.
 ALIGNMENT = 16
 
 
 class Shared:
-    """An object for many tasks: its pickle and, separately, its arrays, which arrive read-only."""
+    """An object for many tasks, as a pickle and, separately, its arrays, which arrive read-only."""
 
     def __init__(self, pickled: bytes, arrays: Sequence[np.ndarray]) -> None:
         self._pickled = pickled
@@ -28,7 +28,7 @@ class Shared:
 
     @classmethod
     def of(cls, content: Any) -> Shared:
-        """Return a shared object; the caller's program may define its classes."""
+        """Return a shared object, whose classes may be defined in the caller's program."""
         buffers: list[pickle.PickleBuffer] = []
         pickled = cloudpickle.dumps(content, protocol=5, buffer_callback=buffers.append)
         return cls(pickled, [_as_bytes(buffer) for buffer in buffers])
@@ -38,7 +38,7 @@ class Shared:
 
     @cached_property
     def content(self) -> Any:
-        """The object, unpickled when it is needed: schedulers may lack its classes."""
+        """The object, unpickled at its first use, because schedulers may lack its classes."""
         return self.whole(self._pickled, range(len(self._arrays)))
 
     def without(self, task: Any) -> tuple[bytes, list[int]]:
@@ -61,7 +61,7 @@ class Shared:
         """Return a future of this object on a cluster, whose workers fetch it from each other."""
         import dask
 
-        # It is the result of a task: Dask repeats the task if all workers die that have the result.
+        # The object is the result of a task, which Dask repeats if all workers with the result die.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             return client.submit(_itself, self, pure=False)
 

@@ -220,7 +220,7 @@ def test_frames_pipelines_searches_and_pickles():
             LassoRegressor(penalty_factors=[np.inf] + 9 * [1.0]),
             r"penalty_factors .*: to leave a variable out",
         ),
-        (LassoRegressor(positive=np.ones(3, bool)), r"positive .*, a bool a variable;"),
+        (LassoRegressor(positive=np.ones(3, bool)), r"positive .*, a bool for each variable;"),
     ],
 )
 def test_wrong_parameters_are_named(estimator, words):

@@ -44,8 +44,8 @@ def test_all_that_a_problem_takes_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"penalty": None}, "the file must have dictionary, signals, penalty and codes; penalty missing"),
-        ({"codes": None}, "the file must have dictionary, signals, penalty and codes; codes missing"),
+        ({"penalty": None}, "the file must have dictionary, signals, penalty and codes; got no penalty"),
+        ({"codes": None}, "the file must have dictionary, signals, penalty and codes; got no codes"),
         (
             {"alpha": np.ones(1)},
             "the file must have no other arrays than l2, positive, mask, feature_weights; got alpha",

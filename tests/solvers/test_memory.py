@@ -211,7 +211,7 @@ def test_rows_of_a_network_have_the_limit(positive):
     for method in (METHODS["spiking"], METHODS["active_set_from_spikes"]):
         assert method(enough, tol=1e-3).converged
         assert method(enough.subset([1, 2]), tol=1e-3).converged
-        with pytest.raises(MemoryError, match="rows of the Gram matrix, of 600 atoms"):
+        with pytest.raises(MemoryError, match="rows of the Gram matrix of 600 atoms"):
             method(too_little, tol=1e-3)
     assert not enough.has_gram
 

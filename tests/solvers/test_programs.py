@@ -259,7 +259,7 @@ def test_spikes_need_room():
     assert solved(program, method="spiking").status == Status.REACHED  # opposite rows are an equation
     rows = np.vstack([-np.eye(2), np.ones((1, 2))])
     with pytest.raises(
-        ValueError, match="method='spiking' needs a point strictly inside of all inequalities"
+        ValueError, match="method must be 'active_set' if no point is strictly inside all inequalities"
     ):
         QuadraticProgram(np.eye(2), [-1.0, 0.0], inequalities=(rows, np.zeros(3))).solve(method="spiking")
 

@@ -252,7 +252,7 @@ def test_late_frames_end_after_one_read_out_and_say_how_late(monkeypatch):
 
 REFUSED = [
     ((np.ones(31),), {}, ValueError, "frame"),
-    ((np.ones((2, 32)),), {}, ValueError, "frame .*before, 1; got 2"),
+    ((np.ones((2, 32)),), {}, ValueError, "frame .*previous frame, 1; got 2"),
     ((np.full(32, np.nan),), {}, ValueError, "frame .*mask="),
     ((np.full(32, np.nan),), {"mask": np.arange(32) > 3}, ValueError, "frame .*mask is True"),
     ((np.full(32, 1e200),), {}, ValueError, "signals"),
