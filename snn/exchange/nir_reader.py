@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from snn.base import checks
 from snn.base.describe import Described
+from snn.exchange.nir_writer import TIME_STEP, scaled
 from snn.network import SpikingNetwork
 from snn.weights import StencilWeights
 
@@ -72,7 +73,7 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
     Parameters
     ----------
     graph : nir.NIRGraph
-        The graph.
+        The graph.  The weights of a graph that was written with a `time_step` are divided by 1 - e^-dt.
     signal : array_like, optional
         Constant values of the Input node; needed unless all weights from it are zero.
     """
@@ -109,8 +110,13 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
             elif nodes[linear].values.any():
                 raise ValueError(f"signal must be given: node {name!r} depends on it; for none pass zeros")
         soma_bias[neurons.ravel()] = time_constant * drive
+    network = SpikingNetwork(_weights(populations, nodes, sources), soma_bias, firing_threshold)
+    time_step = graph.metadata.get(TIME_STEP, 0.0) if isinstance(graph.metadata, dict) else 0.0
+    if checks.non_negative_number("time step in metadata of graph", time_step):
+        unscaled = scaled(network.weights, -1.0 / np.expm1(-time_step))
+        network = SpikingNetwork(unscaled, soma_bias, firing_threshold)
     return ImportedNetwork(
-        network=SpikingNetwork(_weights(populations, nodes, sources), soma_bias, firing_threshold),
+        network=network,
         populations=populations,
         time_constant=time_constant,
     )

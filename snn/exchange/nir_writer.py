@@ -9,7 +9,7 @@ import numpy as np
 
 from snn.base import checks
 from snn.network import SpikingNetwork
-from snn.weights import StencilWeights
+from snn.weights import StencilWeights, Weights
 
 if TYPE_CHECKING:
     import nir
@@ -27,6 +27,8 @@ METADATA = {
     "firing": "a neuron fires where its potential reaches the threshold",
     "ties": "neurons that reach their thresholds in one instant all fire in it",
 }
+# Entry of the metadata: dt, by which a reader recovers the weights of the network; 0 without steps.
+TIME_STEP = "time step"
 
 
 class InputConvolution(NamedTuple):
@@ -128,23 +130,25 @@ def to_nir(
         raise ValueError(
             f"populations must have names that leave other nodes theirs; got {', '.join(drives)}"
         )
-    metadata = {**METADATA, "time constant": time_constant}
+    metadata = {**METADATA, "time constant": time_constant, TIME_STEP: time_step or 0.0}
     return nir.NIRGraph(nodes=dict(nodes), edges=edges, metadata=metadata)
+
+
+def scaled(weights: Weights, factor: float) -> Weights | np.ndarray:
+    """Return weights times a factor; those of a grid stay on it, and others become an array."""
+    if isinstance(weights, StencilWeights):
+        return StencilWeights(factor * weights.values, weights.grid_shape)
+    return factor * weights.toarray()
 
 
 def _in_steps(network: SpikingNetwork, time_step: float) -> tuple[SpikingNetwork, float]:
     """Return a network whose weights are charges of the first step, and tau in steps."""
-    if isinstance(network.weights, StencilWeights):
-        weights: Any = StencilWeights(
-            -np.expm1(-time_step) * network.weights.values, network.weights.grid_shape
-        )
-    else:
-        weights = -np.expm1(-time_step) * network.weights.toarray()
     order = np.argsort(network.firing_threshold)
     ordered = network.firing_threshold[order]
     is_first = np.diff(ordered, prepend=0.0) > SAME_THRESHOLD * ordered
     threshold = np.empty_like(ordered)
     threshold[order] = ordered[is_first][np.cumsum(is_first) - 1]
+    weights = scaled(network.weights, -np.expm1(-time_step))
     return SpikingNetwork(weights, network.soma_bias, threshold), 1.0 / time_step
 
 

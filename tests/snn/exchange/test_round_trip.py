@@ -175,7 +175,7 @@ for call in (
 @pytest.mark.property
 @examples(20)
 @given(data=st.data(), step=st.sampled_from([0.125, 0.25, 0.5]))
-def test_a_graph_in_steps_read_step_by_step_has_the_spikes_of_a_clock(data, step):
+def test_a_graph_in_steps_read_step_by_step_has_the_spikes_of_a_clock(data, step, tmp_path_factory):
     """As sinabs reads it: LI keeps e^(-1 / tau) of its state and adds what comes; IF adds, fires, subtracts."""
     this = data.draw(networks(["dense", "sparse", "grid"], "weak inhibition", least=4, most=24))
     network = this.network()
@@ -194,6 +194,10 @@ def test_a_graph_in_steps_read_step_by_step_has_the_spikes_of_a_clock(data, step
     run = simulate(network, 80 * step, Clock(step))
     np.testing.assert_array_equal(run.spike_counts, counts)
     np.testing.assert_allclose(run.state.membrane_potential, potential, rtol=0, atol=1e-9)
+    came = through_file(to_nir(network, time_step=step), tmp_path_factory.getbasetemp()).network
+    np.testing.assert_allclose(came.weights.toarray(), network.weights.toarray(), rtol=1e-15)
+    np.testing.assert_allclose(came.firing_threshold, network.firing_threshold, rtol=1e-12)
+    np.testing.assert_allclose(came.soma_bias, network.soma_bias, rtol=1e-15)
 
 
 def test_a_graph_in_steps_has_one_threshold_where_thresholds_differ_by_rounding():
