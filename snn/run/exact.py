@@ -156,9 +156,11 @@ class ExactRun(Run):
             changing += [array for array in (getattr(self._neurons, name) for name in CHANGING) if len(array)]
             before = [array[active[position:]] for array in changing]
         n_going = len(active) - self._n_waiting
+        # From spike to spike, more than `most` spikes cost at least one window besides.
+        budget = most + 1 if self._settings is self._usual else most + 2
         status, reached, n_new = simulation.advance(
             self._form, self._neurons, self._states, self._settings, self._memory, active[:n_going],
-            position, stops, min(self._work_per_call, most + 1), buffer,
+            position, stops, min(self._work_per_call, budget), buffer,
         )  # fmt: skip
         if before is not None and n_new > most:
             # Go back, and on from spike to spike.

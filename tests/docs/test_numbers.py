@@ -121,9 +121,6 @@ CONVOLUTION = [
     for row in table("docs/convolution.md", "unknowns", "gap wanted")
     if row[0].startswith("32,256") and row[1:3] == ["1e-06", method]
 ]
-# Bits of weights for 1 % by one run, then in stages: of gaps and of objectives.
-PAIRS = ", ".join([r"(\d+) / (\d+)"] * 3)
-BITS = [number(row[k]) for k in (1, 2) for row in table("docs/digital.md", "bits for 1 %", "weights, stages")]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +130,6 @@ BITS = [number(row[k]) for k in (1, 2) for row in table("docs/digital.md", "bits
         ("README.md", r"to 1e-6: (\d+) for 64 x 256 random atoms, ([\d,]+) if .*? up to ([\d,]+) for",
          [TO_1E6[0], TO_1E6[4], HARDEST]),
         ("docs/limits.md", r"Learning takes ([\d.]+) to ([\d.]+) times as long", RATIOS[:: len(RATIOS) - 1]),
-        ("docs/validation.md", f" {PAIRS}; in stages {PAIRS} ", BITS),
         ("docs/limits.md", r"some (\d+) spikes to 1e-6 for random atoms to ([\d,]+)", [TO_1E6[0], HARDEST]),
         ("docs/choosing.md", r"([\d.]+) to ([\d.]+) times as fast as spikes alone",
          slower_than_active_set()[:: len(HARD) + 2]),
