@@ -121,8 +121,8 @@ def try_core(name, n_sequences, folder):
     if wrong is not None or len(seen) != len(expected):
         at = min(len(seen), len(expected)) if wrong is None else wrong
         raise SystemExit(f"{name}: line {at} is {seen[at : at + 1]}, expected {expected[at : at + 1]}")
-    n_spikes = sum(line[0] != "e" for line in expected)
-    print(f"{name}: {n_sequences:,} sequences, {len(lines):,} commands, {n_spikes:,} spikes, all equal")
+    n_sent = sum(line[0] != "e" for line in expected)
+    print(f"{name}: {n_sequences:,} sequences, {len(lines):,} commands, {n_sent:,} payloads, all equal")
 
 
 def main():
