@@ -117,8 +117,7 @@ def energy_estimate(counts: OperationCounts, costs: Mapping[str, float] = LOIHI)
     counts : OperationCounts
         The operations.  For an exact run, pass ``counts.on_clock(time_step)`` if neuron updates have a cost.
     costs : mapping of str to float, default LOIHI
-        Costs in picojoules of "synaptic_operations", "neuron_updates" and "multiply_adds".  Every count that
-        is not zero needs a cost.
+        Picojoules of "synaptic_operations", "neuron_updates" and "multiply_adds", for all nonzero counts.
     """
     hint = ": pass run.operations, or one part of a ledger"
     checks.instance_of("counts", counts, OperationCounts, hint=hint)

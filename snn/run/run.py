@@ -186,8 +186,7 @@ class Run(ABC):
             times = stimulus.spikes.times if n_drives == 0 else np.concatenate([times, stimulus.spikes.times])
         # By rounding, a change at the end of a run may be a little after the end.
         instants = np.minimum(self.instants_of(times, origin), end)
-        # In one instant, the drive changes before input spikes come.  If a step of a clock has several new
-        # drives, the last one remains.
+        # In one instant, drives change before input spikes come, and the last of several drives remains.
         order = np.argsort(instants, kind="stable")
         changes, rows = np.repeat(NEVER, len(order) + 1), rows[order]
         changes["instant"][:-1] = instants[order]

@@ -130,8 +130,7 @@ def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
 def find_tied(limit, now, last_spike, last_fade, neurons, grid):
     """List the neurons that fire together, in the order of their indices; return their number and time."""
     # All neurons whose crossing is not after the limit of the first one fire together.  At first, `limit` is
-    # the limit of the neuron that seemed to be the first.  If another neuron crosses earlier, the limit of
-    # that neuron counts.
+    # the limit of the neuron that seemed to be the first; if another one crosses earlier, its limit counts.
     while True:
         first, q = _refine_until(limit, now, last_spike, last_fade, neurons, grid)
         if first < 0:
