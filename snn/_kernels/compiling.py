@@ -75,7 +75,7 @@ def inner(function: Callable, **options: Any) -> Callable:
     if IS_LINKED and is_compiled:
         kernel: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
         resolve = dispatcher.get_call_template
-        # Numba compiles again for each literal number in a call.  With this change, one version serves all.
+        # Numba compiles again for each literal number in a call; without literals, one version serves all.
         dispatcher.get_call_template = lambda args, kws: resolve(
             tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
         )

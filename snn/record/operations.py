@@ -32,7 +32,7 @@ PRICED = ("synaptic_operations", "neuron_updates", "multiply_adds")  # names tha
 class OperationCounts(Described):
     """Numbers of operations of a network or of a program, for one signal or for several signals.
 
-    Counts can be added: ``first + second``, or ``sum(many)``.  They are operations of the network, not
+    Counts can be added: ``first + second``, or ``sum(many)``.  The counts are operations of the network, not
     instructions of this simulator.  Each count is an integer, or an array with one entry for each signal.
 
     Attributes

@@ -43,7 +43,7 @@ from snn._kernels.run_state import LONGEST_WINDOW
 # Length of the longest epoch, in synaptic time constants.  A longer epoch would lose digits, because v is a
 # difference of numbers that grow with tau.
 LONGEST_EPOCH = 128.0
-LEAST_EVENTS_PER_EPOCH = 256  # most spikes of an epoch in a small network; a larger one has n_neurons / 4
+LEAST_EVENTS_PER_EPOCH = 256  # an epoch ends after n_neurons / 4 spikes, but not before this number of spikes
 
 
 @inlined
