@@ -91,7 +91,7 @@ def tasks() -> Tasks:
     runs["integers"] = partial(simulate, network, 5.0, Clock(0.5, integers))
     runs["delays of synapses"] = partial(simulate, network, 5.0, Clock(0.5, imperfections=slow))
     runs["imperfect integers"] = partial(simulate, network, 5.0, Clock(0.5, integers, imperfections=chip))
-    # Larger networks have an active set.  Three records of weights can have one.
+    # Only larger networks with one of three forms of weights have an active set.
     n_neurons = FEWEST_SCREENED
     inhibition = -0.01 * (1.0 - np.eye(n_neurons))
     for weights in (

@@ -55,8 +55,8 @@ LENGTHS_COMPARED = 4  # number of lengths that are tried for an interval
 # After an interval, the margin is at least MARGIN_KEPT of the old one: short intervals have small deviations.
 MARGIN_KEPT = 0.9
 SHARE_OF_UPDATES = 0.05  # part of the time of an interval for work that does not grow with its spikes
-# The memory for the spikes of an interval is EVENTS_PER_NEURON * n_neurons, from LEAST_EVENTS to MOST_EVENTS.
-# An interval is planned to fill at most half of this memory.
+# An interval has memory for EVENTS_PER_NEURON * n_neurons spikes, at least for LEAST_EVENTS and at most for
+# MOST_EVENTS spikes.  An interval is planned to fill at most half of this memory.
 EVENTS_PER_NEURON, LEAST_EVENTS, MOST_EVENTS = 8, 1024, 65_536
 
 

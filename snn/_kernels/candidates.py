@@ -244,8 +244,7 @@ def tolerance_of(column, moment, fade, windows):
 @inlined
 def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
     """Return the column of the candidate that crosses first, with its exact crossing; -1 if none crosses."""
-    # The bits of nonnegative floats, read as integers, have the same order as the floats.  A processor takes
-    # the minimum of eight integers at a time.
+    # The bits of nonnegative floats, read as integers, have the same order, and are compared eight at a time.
     bits = as_integers(windows.crossing)
     while True:
         first = INFINITE

@@ -69,14 +69,13 @@ uncounted = functools.partial(compiled, _nrt=False)
 def inner(function: Callable, **options: Any) -> Callable:
     """Compile a function into each kernel that calls it; the function must not allocate memory."""
     # An inner function has no machine code of its own and is not stored on disk.  A function that allocates
-    # needs ``partial(inner, _nrt=True)``.  When Python calls an inner function, as tests do, the function
-    # becomes a kernel.
+    # needs ``partial(inner, _nrt=True)``.  When Python calls an inner function, it becomes a kernel.
     dispatcher: Any = njit(**{**_INNER, **options})(function)
     is_compiled = isinstance(dispatcher, Dispatcher)  # not with NUMBA_DISABLE_JIT
     if IS_LINKED and is_compiled:
         kernel: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
         resolve = dispatcher.get_call_template
-        # Numba compiles again for each literal number in a call.  With this change, one version serves all.
+        # Numba compiles again for each literal number in a call; without literals, one version serves all.
         dispatcher.get_call_template = lambda args, kws: resolve(
             tuple(map(unliteral, args)), {name: unliteral(kind) for name, kind in kws.items()}
         )
@@ -99,8 +98,7 @@ def callable_in_kernels(function: Callable) -> Callable:
 def record(kind: type[T]) -> type[T]:
     """Let kernels call the public methods of a NamedTuple, own or inherited, compiled like `inlined`."""
     # The type of the record selects the method when a kernel is compiled.  A call of an abstract method does
-    # not compile.  Callers of methods must be `compiled`: plain `numba.njit` does not link methods, and
-    # crashes.
+    # not compile.  Callers of methods must be `compiled`: plain `numba.njit` does not link them, and crashes.
     if kind.__dictoffset__ != 0:
         raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (); got a class without it")
     bases = [base for base in reversed(kind.__mro__) if base not in (tuple, object)]
@@ -192,8 +190,7 @@ class KernelCache(FunctionCache):
 
     # Numba numbers the files of a kernel, and writes an index of the files first.  If two processes compile
     # for different types at once, or if a process is killed after it wrote the index, the index may lead to
-    # code for other types or of older sources, which Numba then runs.  An unreadable file or a full disk is
-    # an error in Numba.
+    # code for other types or of older sources, which Numba then runs.  Unreadable files are errors in Numba.
     #
     # In this cache, the name of a file has digests of everything on which the code depends.  A checksum in
     # the file covers the name, and the file appears when it is complete.  Any other file is ignored.  If a

@@ -42,8 +42,7 @@ def integrate_windows(form, group, interval, window, most_events, n_wanted, wind
     """Integrate a group for `interval`; return (elapsed time, window, spikes, windows, missing)."""
     # The length of a window is chosen for `n_wanted` spikes; after twice as many, the window ends early.  The
     # loop returns between two windows: at the end of the interval, after `most_events` spikes or windows, or
-    # before a spike whose row of weights has not been computed.  Then `missing` is the neuron of this spike;
-    # otherwise `missing` is -1.
+    # before a spike of a neuron `missing` whose row of weights has not been computed (otherwise -1).
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
     windows.n_touched[0] = 0

@@ -235,8 +235,7 @@ def _concave_crossing(gap, bias, current, horizon):
 @inner
 def crossing_time(gap, bias, current, horizon):
     """Return the first t >= 0 with bias t + current (1 - e^-t) = gap; inf if t is past the horizon."""
-    # Newton's method stops when the next step, which is proportional to the square of the last step, would be
-    # smaller than rounding.
+    # Newton's method stops when the next step, proportional to the square of the last one, is below rounding.
     if gap <= 0.0:
         return 0.0
     if current == 0.0:

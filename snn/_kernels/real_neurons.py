@@ -131,7 +131,7 @@ class RealNeurons(_RealNeurons, ClockNeurons):
 @inner
 def _integrate(rise, threshold, potential, current, arrival, decay):
     """Advance potentials and currents; return the sum of ONE_NEURON + i over all i that fire."""
-    # The sum tells whether no neuron fires, one neuron fires, and which, or several neurons fire.  In most
+    # The sum tells whether no, one or several neurons fire, and which neuron if only one fires.  In most
     # steps at most one neuron fires, and no further pass is needed.
     fired_sum = 0
     for i in range(potential.shape[0]):

@@ -52,8 +52,8 @@ class Screened(NamedTuple):
 def summarise(log, n_events, interval, slots, n_slots, sources):
     """Compute, for each source, its trace and total F at the end of the interval, and its deviation."""
     # The chord of a source has the slope r = F / T.  Between two spikes, a source with trace s exceeds its
-    # chord by at most the excess at the first spike plus s - r - r log(s / r) <= (s - r)^2 / (s + r).  The
-    # excess is lowest at a spike.
+    # chord by at most the excess at the first spike, where the excess is lowest, plus
+    # s - r - r log(s / r) <= (s - r)^2 / (s + r).
     trace = sources.sums[TRACE]
     total = sources.sums[TOTAL]
     deviation = sources.sums[DEVIATION]
@@ -101,8 +101,7 @@ def screen(form, group, is_active, interval, sources, n_sources, settings, scree
     fade = 1.0 - rise
     bulge = bulge_of(rise, interval)
     n_violators = 0
-    # The bits of nonnegative floats, read as integers, have the same order as the floats.  A processor takes
-    # the maximum of eight integers at a time.
+    # The bits of nonnegative floats, read as integers, have the same order, and are compared eight at a time.
     largest = np.int64(0)
     for start in range(0, n_sums, settings.sums_at_once):
         size = min(settings.sums_at_once, n_sums - start)
@@ -179,8 +178,7 @@ def find_firing(
     for i in range(n_neurons):
         n_violators += screened.is_violator[np.uint64(i)]
     follow = n_violators * (n_slots * COST_OF_LOOKING_UP + n_events * COST_OF_REPLAYING)
-    # For each spike, the part of a current that decays before it.  These numbers replace `totals`, which are
-    # no longer needed.
+    # For each spike, the part of a current that decays before it; `totals` are no longer needed.
     then = 0.0
     for event in range(n_events + 1):
         now = log.times[event] if event < n_events else interval

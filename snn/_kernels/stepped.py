@@ -27,7 +27,7 @@ class Copies(NamedTuple):
     # Shape (n_copies,): number of steps before the last restart.  Random numbers depend on the sum of both.
     steps_before: np.ndarray
     spike_counts: np.ndarray
-    moments: np.ndarray  # moments of the spike times of each neuron (`neuron.add_to_moments`), or empty
+    moments: np.ndarray  # moments of spike times of each neuron (`neuron.add_to_moments`), or an empty array
     # Shape (n_copies, n_slots, n_kinds * n_neurons), ordered by kinds of currents: slot s modulo n_slots has
     # the charge that arrives at the end of step s.
     pending: np.ndarray

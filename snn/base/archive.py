@@ -40,8 +40,7 @@ class Entry(NamedTuple):
 class Saved:
     """An object that can be written to a file and read again."""
 
-    # A subclass whose entries are not attributes and constructor arguments overrides `_entries` and
-    # `_of_entries`.
+    # If the entries are not constructor arguments, a subclass overrides `_entries` and `_of_entries`.
     _schema: ClassVar[Mapping[str, Entry]]
 
     def save(self, path: str | os.PathLike[str], **extra: Any) -> None:
@@ -53,10 +52,7 @@ class Saved:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an object that `save` wrote, equal to the bit.
-
-        A file that is damaged, or that has an object of another kind, raises ValueError.
-        """
+        """Read what `save` wrote, equal to the bit; raise ValueError for a damaged file or another object."""
         with reading(path, cls.__name__) as entries:
             return cls._of_entries(entries)
 

@@ -32,7 +32,7 @@ PRICED = ("synaptic_operations", "neuron_updates", "multiply_adds")  # names tha
 class OperationCounts(Described):
     """Numbers of operations of a network or of a program, for one signal or for several signals.
 
-    Counts can be added: ``first + second``, or ``sum(many)``.  They are operations of the network, not
+    Counts can be added: ``first + second``, or ``sum(many)``.  The counts are operations of the network, not
     instructions of this simulator.  Each count is an integer, or an array with one entry for each signal.
 
     Attributes
@@ -117,8 +117,7 @@ def energy_estimate(counts: OperationCounts, costs: Mapping[str, float] = LOIHI)
     counts : OperationCounts
         The operations.  For an exact run, pass ``counts.on_clock(time_step)`` if neuron updates have a cost.
     costs : mapping of str to float, default LOIHI
-        Costs in picojoules of "synaptic_operations", "neuron_updates" and "multiply_adds".  Every count that
-        is not zero needs a cost.
+        Picojoules of "synaptic_operations", "neuron_updates" and "multiply_adds", for all nonzero counts.
     """
     hint = ": pass run.operations, or one part of a ledger"
     checks.instance_of("counts", counts, OperationCounts, hint=hint)

@@ -28,8 +28,7 @@ class SimulationResult(Value, Drawn):
     spike_counts : ndarray of int, shape (n_neurons,)
         Number of spikes of each neuron in this run; for neurons in integers, the number of messages.
     average_soma_current : ndarray, shape (n_neurons,)
-        u: the mean of the soma current mu over this run.  For imperfect neurons, the mean includes charge
-        that leaked or was refused.
+        u: the mean of the soma current mu over this run, including charge that leaked or was refused.
     window_moments : ndarray, shape (n_neurons, 3)
         Sums of t^2, t^3 and t^4 over the spikes of each neuron, with t the time since this run began.
     start : NetworkState
@@ -40,8 +39,7 @@ class SimulationResult(Value, Drawn):
         All spikes if ``record_spikes=True``; the spikes of a clock are at the ends of their steps.  Otherwise
         None: only counts of spikes are kept.
     potentials : ndarray, shape (n_times, n_neurons), or None
-        Potentials at the times ``potential_times``; NaN at times that a run with a `RunawayError` did not
-        reach.
+        Potentials at the times ``potential_times``; NaN at times after the end of a runaway.
     n_steps : int or None
         Number of clock steps; None for an exact run.
     stimulus : Stimulus or None
@@ -111,8 +109,7 @@ class SimulationResult(Value, Drawn):
     def operations(self) -> OperationCounts:
         """Operations of the network in this run: spikes, synaptic operations, neuron updates.
 
-        Deliveries of input spikes count as synaptic operations.  Deliveries by weights that were rounded to
-        zero do not count.
+        Deliveries of input spikes count as synaptic operations; deliveries by weights rounded to zero do not.
         """
         fired = np.flatnonzero(self.spike_counts)
         if self.registers is None:

@@ -141,8 +141,7 @@ class SpikeTrain(Value, Saved, Drawn):
         Parameters
         ----------
         trains : iterable of SpikeTrain
-            One or more trains, such as the parts of a run.  Together they must record one interval without a
-            gap.
+            One or more trains, such as parts of a run, that together record one interval without a gap.
         """
         parts = sorted((require_record("trains", train) for train in trains), key=lambda train: train.start)
         if not parts or any(part.n_neurons != parts[0].n_neurons for part in parts):
@@ -287,9 +286,8 @@ class SpikeTrain(Value, Saved, Drawn):
 
             a_i = 1/T sum_k w((t_ik - start) / T)        w(s) = 30 s^2 (1 - s)^2
 
-        The window gives little weight to the first transient of a network.  If the potentials of the network
-        have bounded primitives, the error falls like 1/T^2 (docs/theory.md, section 4), while the error of
-        `rate` falls like 1/T.
+        The window gives little weight to the first transient of a network.  If its potentials have bounded
+        primitives, the error falls like 1/T^2, and that of `rate` like 1/T (docs/theory.md, section 4).
 
         Parameters
         ----------
@@ -353,8 +351,7 @@ def interval_counts(
     spikes: SpikeTrain, times: np.ndarray, *, start: float | None = None, amounts: np.ndarray | None = None
 ) -> np.ndarray:
     """Return how often each neuron fired between successive times, from `start` on."""
-    # Without `start`, all spikes up to the first time count.  With `amounts`, one number for each spike, the
-    # numbers are added instead of counting spikes.
+    # Without `start`, all spikes up to the first time count.  A spike counts as 1, or as its amount.
     first = 0 if start is None else np.searchsorted(spikes.times, start, side="right")
     edges = np.concatenate([[first], np.searchsorted(spikes.times, times, side="right")])
     counts = np.empty((len(times), spikes.n_neurons), dtype=np.int64 if amounts is None else np.float64)

@@ -104,7 +104,7 @@ class ExactRun(Run):
         return trace * np.exp(last_spike - self.time[:, np.newaxis])
 
     def step(self, n_spikes: int = 1) -> Spikes:
-        """Advance the only copy until at least `n_spikes` spikes have come; return all that came."""
+        """Advance the only copy by at least `n_spikes` spikes; return all spikes up to its new time."""
         # If no neuron fires any more, fewer spikes are returned, and time goes beyond the last spike.
         ahead, parts = FIRST_SEARCH, [NO_SPIKES]
         self._is_stepping = n_spikes == 1
@@ -136,7 +136,7 @@ class ExactRun(Run):
         return bool(((self._neurons.bias[0] <= 0.0) & (highest < self._neurons.threshold)).all())
 
     def _removed(self) -> np.ndarray:
-        # A floor raises potentials without charge of the soma.
+        # The charge by which a floor raised potentials is not charge of the soma.
         return super()._removed() - (self._neurons.lifted if len(self._neurons.floor) else 0.0)
 
     def _begin(self, record: bool) -> run_state.SpikeLog:

@@ -120,7 +120,7 @@ class IntegersOnClock(SteppedRun):
         return Spikes(steps * self.time_step, neurons.copy(), messages.copy())
 
     def _removed(self) -> np.ndarray:
-        # The charge of the messages counts.  A reset to zero removes more, and narrow registers lose charge.
+        # The charge of messages counts: resets to zero remove more charge, and narrow registers lose charge.
         return self.neurons.removed * self.integers.unit
 
 

@@ -122,7 +122,7 @@ class Run(ABC):
         origin: float = 0.0,
         looks: tuple[np.ndarray, np.ndarray] = NO_LOOKS,
     ) -> Spikes:
-        """Advance copies to the time `until`, one for all or one each; on a clock, to the last whole step."""
+        """Advance copies to `until`, one time or a time for each copy; on a clock, to the last whole step."""
         # `origin` is the time of the stimulus at the start of the copies.  `looks` are times and an array
         # with a row for each time, to which the kernel writes the potentials of the only copy.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
@@ -170,7 +170,7 @@ class Run(ABC):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the changes of a stimulus, and the target and size of each amount."""
         n_neurons = self.soma_bias.shape[1]
-        # Each change has a row of amounts.  Rows of drives come first, then rows of input spikes.
+        # Each change of a stimulus has a row of amounts: first come the rows of drives, then of input spikes.
         drives = NO_AMOUNTS if stimulus.drive is None else stimulus.drive.reshape(-1)
         weights = self._inputs_of(stimulus)
         n_drives, kind = len(drives) // n_neurons, ADD_TO_DRIVE
@@ -186,8 +186,7 @@ class Run(ABC):
             times = stimulus.spikes.times if n_drives == 0 else np.concatenate([times, stimulus.spikes.times])
         # By rounding, a change at the end of a run may be a little after the end.
         instants = np.minimum(self.instants_of(times, origin), end)
-        # In one instant, the drive changes before input spikes come.  If a step of a clock has several new
-        # drives, the last one remains.
+        # In one instant, drives change before input spikes come, and the last of several drives remains.
         order = np.argsort(instants, kind="stable")
         changes, rows = np.repeat(NEVER, len(order) + 1), rows[order]
         changes["instant"][:-1] = instants[order]

@@ -240,8 +240,7 @@ class Simulator(Described):
         """
         network = self._network
         source = checks.integer("source", source, 0, network.n_neurons - 1)
-        meaning = "one weight to each neuron"
-        row = checks.real_array("weights", weights, shape=(network.n_neurons,), meaning=meaning)
+        row = checks.real_array("weights", weights, shape=(network.n_neurons,), meaning="one to each neuron")
         if row[source] != 0.0:
             raise ValueError(f"weights must be 0 from neuron {source} to itself; got {row[source]}")
         checks.require_ratio("weights", row, network.firing_threshold)
@@ -287,8 +286,7 @@ class Simulator(Described):
         until : float
             Time of the end, after `time`; on a clock, later by a whole number of steps.
         stimulus : Stimulus, optional
-            Changes of the drive, and input spikes, from `time` to `until`.  The last drive remains as
-            `soma_bias`.
+            Changes of the drive, and input spikes, up to `until`.  The last drive remains as `soma_bias`.
         max_spikes : int, optional
             Largest number of spikes in this call; see `simulate`.
         progress : bool, default False
@@ -335,9 +333,8 @@ class Simulator(Described):
         Parameters
         ----------
         n_spikes : int, default 1
-            Smallest number of spikes.  All spikes of the last instant are returned, which may be more.  Fewer
-            are returned if no neuron fires any more.  A call for a thousand spikes takes an eighth of the
-            time of a thousand calls.
+            Smallest number of spikes: all spikes of the last instant are returned, and fewer if no neuron
+            fires any more.  A call for a thousand spikes takes an eighth of the time of a thousand calls.
         """
         n_spikes = checks.positive_integer("n_spikes", n_spikes)
         spikes, state = self._look_ahead()

@@ -16,8 +16,7 @@ LARGEST_SUM_OF_MESSAGES = 2**62  # largest sum of the messages of a neuron in a 
 class Exact(Value):
     """Time without steps: potentials and currents follow a closed form, and spike times are its roots.
 
-    In exact time, all currents have one time constant, and thresholds are constant.  For other neurons, use a
-    `Clock`.
+    All currents have one time constant, and thresholds are constant; for other neurons, use a `Clock`.
 
     Parameters
     ----------

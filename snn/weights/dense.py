@@ -88,8 +88,7 @@ class _Rows:
         )
         stored, n_stored = self._stored, self.n_stored + len(missing)
         if n_stored > len(stored):
-            # A new array is made, because other runs may read the old one.  Memory that is never written
-            # costs nothing.
+            # Other runs may still read the old array.  Unwritten parts of the new array take no memory.
             stored = np.empty((2 * n_stored, self.n_rows))
             stored[: self.n_stored] = self._stored[: self.n_stored]
         stored[self.n_stored : n_stored] = rows

@@ -39,8 +39,7 @@ class Segments(Weights):
     """Weights between ranges of neurons, such as layers, stored in one array of values."""
 
     # A segment is a range of targets of one source.  Each connection of a source has one segment, or two if
-    # the source itself lies between the targets.  The cost of a spike is the length of its segments, not the
-    # size of the network.
+    # the source itself lies between the targets.  The cost of a spike is the length of its segments.
 
     n_neurons: int = checked(checks.positive_integer)
     # Connections may share values.  The weights of connections that overlap are added.

@@ -28,8 +28,7 @@ class StencilWeights(Weights):
     Parameters
     ----------
     values : array_like, shape (n_channels, 2 r + 1, 2 c + 1, n_channels)
-        Weights [source channel, row offset, column offset, target channel].  The weight from a neuron to
-        itself must be zero.
+        Weights [source channel, row offset, column offset, target channel]; zero from a neuron to itself.
     grid_shape : (int, int)
         Numbers of rows and columns of the grid of positions.
     """

@@ -103,8 +103,8 @@ def new_grid_memory(stencil, n_neurons, settings):
     block_size = max(8, math.ceil(math.sqrt(n_positions)))
     times, block_times = new_floats(n_positions), new_floats((n_positions + block_size - 1) // block_size)
     excess = new_floats(n_neurons)
-    # Every neuron has room for a candidate, but most of the memory is never touched: the k-th groups of all
-    # positions are contiguous.
+    # Every neuron has room for a candidate.  The k-th groups of all positions are contiguous, and most groups
+    # are never touched.
     candidates = new_floats((stencil.n_channels + LANES - 1) // LANES * n_positions * NUMBERS_PER_GROUP)
     return GridMemory(
         stencil=stencil,
@@ -148,8 +148,7 @@ def candidate_at(k, q, grid):
 @inlined
 def note_earliest_of_position(q, grid):
     """Store the earliest time of a position: the end of its window, or the crossing of a candidate."""
-    # The bits of nonnegative times, read as integers, have the same order as the times.  Integers are
-    # compared faster.
+    # The bits of nonnegative times, read as integers, have the same order, and are compared faster.
     grid.times[q] = grid.end[q]
     earliest = grid.time_bits[q]
     group = NUMBERS_PER_GROUP * q

@@ -43,7 +43,7 @@ from snn._kernels.run_state import LONGEST_WINDOW
 # Length of the longest epoch, in synaptic time constants.  A longer epoch would lose digits, because v is a
 # difference of numbers that grow with tau.
 LONGEST_EPOCH = 128.0
-LEAST_EVENTS_PER_EPOCH = 256  # most spikes of an epoch in a small network; a larger one has n_neurons / 4
+LEAST_EVENTS_PER_EPOCH = 256  # an epoch ends after n_neurons / 4 spikes, but not before this number of spikes
 
 
 @inlined
@@ -130,8 +130,7 @@ def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
 def find_tied(limit, now, last_spike, last_fade, neurons, grid):
     """List the neurons that fire together, in the order of their indices; return their number and time."""
     # All neurons whose crossing is not after the limit of the first one fire together.  At first, `limit` is
-    # the limit of the neuron that seemed to be the first.  If another neuron crosses earlier, the limit of
-    # that neuron counts.
+    # the limit of the neuron that seemed to be the first; if another one crosses earlier, its limit counts.
     while True:
         first, q = _refine_until(limit, now, last_spike, last_fade, neurons, grid)
         if first < 0:
