@@ -34,7 +34,7 @@ lint_off -rule LITENDIAN -file "*{name}.v"
 """
 
 BENCH = """\
-// Compares the spikes of {name} with those of the emulator of sparsespike: {n_steps} steps, {n_spikes} spikes.
+// Compares the spikes of {name} with those of sparsespike's emulator: {n_steps} steps, {n_spikes} spikes.
 //   iverilog -o bench {name}.v {name}_bench.v && vvp bench
 `timescale 1ns / 1ps
 module {name}_bench;
