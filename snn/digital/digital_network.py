@@ -145,7 +145,7 @@ class DigitalNetwork(Value, Described):
             shift = max(0, threshold.bit_length() + BITS_ABOVE_GRADED - format.message_bits)
         if int(thresholds.min()) >> shift < 1:
             raise ValueError(
-                f"message_bits must be so many that a graded message can say the smallest threshold, "
+                f"message_bits must suffice for a graded message to say the smallest threshold, "
                 f"{int(thresholds.min())} units; got {format.message_bits}, whose unit is 2^{shift} of these"
             )
         message_value = 2.0**shift / thresholds if format.graded else np.ones(n_neurons)
@@ -261,7 +261,7 @@ def require_in_potential(name: str, integers: np.ndarray, network: DigitalNetwor
 def integer_inputs(
     network: DigitalNetwork, weights: sparse.csr_array, spike_counts: np.ndarray
 ) -> sparse.csr_array:
-    """Return the integers of weights of input spikes, with the exponent of those of the network."""
+    """Return the integers of the weights of input spikes, with the exponent of the network's weights."""
     exponent = network.rules.exponent
     form = replace(network.format.weights, exponent=exponent)
     if form.rounding == "stochastic":

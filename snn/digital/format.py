@@ -228,7 +228,7 @@ class DigitalFormat(Value):
     reset : {"subtract", "zero"}, default "subtract"
         What stays in the potential of a neuron that fires: what its message did not carry, or nothing.
     delay : int, default 0
-        Whole steps that a spike takes besides the one in which it is sent; at most 4096.
+        Whole steps that a spike takes after the step in which it is sent; at most 4096.
     threshold : int, optional
         The largest firing threshold, in units of the potential; by default 2^(potential_bits - 4), which
         leaves room for potentials of eight thresholds, up and down.

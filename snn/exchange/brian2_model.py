@@ -82,7 +82,7 @@ def to_brian2(
         Step of Brian2's clock, in synaptic time constants.  At 1e-3 most spike counts equal those of
         `simulate`.
     state : NetworkState, optional
-        Where to start; by default at rest at time 0.
+        The state at the start; by default at rest at time 0.
     method : {"rk4", "euler"}, default "rk4"
         Brian2's method of integration.  "rk4" is exact to time_step^5 / 120 a step; the papers use "euler".
     reset : {"zero", "subtract"}, default "zero"

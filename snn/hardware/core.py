@@ -244,7 +244,7 @@ class Core(wiring.Component):
         self.factor, self.is_command = Signal.like(self.order.factor), Signal()
         # The first word of the row that is written; the exponent of weights, less the smallest one.
         self.written_row = Signal(range(max(len(layout.words), 2)), reset_less=True)
-        shift = layout.network.rules.exponent - layout.exponents[0]
+        shift = layout.exponent_of(layout.network) - layout.exponents[0]
         self.shift = Signal.like(self.order.shift, init=shift, reset_less=True)
         # The next group of a sweep, and the slot of this step.
         self.sweep, self.slot = Signal.like(self.order.group), Signal.like(self.order.slot)

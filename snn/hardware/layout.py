@@ -105,8 +105,11 @@ class CoreLayout(Value, Described):
         if (network.synapses.delays != held.synapses.delays[:n]).any():
             raise ValueError("delays of network must be those of the network of the core")
         weights, exponent = network.synapses.weights, network.rules.exponent
-        if not least <= exponent <= most:
-            raise ValueError(f"exponent of weights must be from {least} to {most}; got {exponent}")
+        if weights.any() and not least <= exponent <= most:
+            raise ValueError(
+                f"exponent of weights must be from {least} to {most}; got {exponent}: give the format one, "
+                "as in weights=FixedPoint(bits=8, exponent=...)"
+            )
         form, sums = held.format.weights, np.bincount(network.synapses.targets, np.abs(weights), minlength=1)
         if weights.min(initial=0) < form.smallest or weights.max(initial=0) > form.largest:
             raise ValueError(f"weights must have mantissas from {form.smallest} to {form.largest}")
@@ -129,7 +132,7 @@ class CoreLayout(Value, Described):
         weights[sources, network.synapses.targets] = network.synapses.weights
         thresholds = np.pad(network.firing_threshold, (0, n_core - n), constant_values=self.thresholds[1])
         drive = np.pad(self._drive_of(network), (0, n_core - n))
-        commands = [(Action.EXPONENT, 0, network.rules.exponent)]
+        commands = [(Action.EXPONENT, 0, self.exponent_of(network))]
         for action, values in (Action.THRESHOLD, thresholds), (Action.DRIVE, drive):
             commands += [(action, neuron, value) for neuron, value in enumerate(values.tolist())]
         for source, row in enumerate(weights.tolist()):
@@ -162,6 +165,10 @@ class CoreLayout(Value, Described):
         if self.capacity is not None:
             return self.capacity.least_exponent, self.capacity.largest_exponent
         return (self.network.rules.exponent,) * 2
+
+    def exponent_of(self, network: DigitalNetwork) -> int:
+        """Return the exponent that a network has in the core: any, if it has no weights."""
+        return min(max(network.rules.exponent, self.exponents[0]), self.exponents[1])
 
     @property
     def thresholds(self) -> tuple[int, int]:

@@ -34,7 +34,7 @@ lint_off -rule LITENDIAN -file "*{name}.v"
 """
 
 BENCH = """\
-// The spikes of {name} beside those of the emulator of sparsespike: {n_steps} steps, {n_spikes} spikes.
+// Compares the spikes of {name} with those of sparsespike's emulator: {n_steps} steps, {n_spikes} spikes.
 //   iverilog -o bench {name}.v {name}_bench.v && vvp bench
 `timescale 1ns / 1ps
 module {name}_bench;
@@ -131,7 +131,7 @@ def to_verilog(
     network : DigitalNetwork
         The network.  The core begins with its drive.
     folder : str or Path
-        Where the files are written; it is made if it does not exist.  Files of these names are replaced.
+        The folder of the files; it is made if it does not exist.  Files of these names are replaced.
     lanes : int, default 1
         Neurons that are updated in one cycle: a power of two, at most 256.
     compressed : bool, optional

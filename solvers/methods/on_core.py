@@ -107,7 +107,7 @@ def core_network(problem: LassoProblem, time: Clock = QUARTER_STEPS) -> DigitalN
     Parameters
     ----------
     problem : LassoProblem
-        The problem, of which only atoms, penalty and signs matter.
+        The problem; only its atoms, penalty and signs matter.
     time : Clock, optional
         The clock, with a `DigitalFormat`; by default that of `solve_digital`.
 

@@ -58,7 +58,7 @@ class EmulatedCore:
     def __init__(self, layout):
         self.layout, self.network, self.n_slots = layout, layout.network, layout.n_slots
         self.drive = layout.drive.tolist()
-        self.row, self.exponent = 0, layout.network.rules.exponent
+        self.row, self.exponent = 0, layout.exponent_of(layout.network)
         self.threshold = layout.firing_threshold.tolist()
         starts, targets, mantissas, _ = layout.network.synapses
         n = self.network.n_neurons

@@ -242,10 +242,9 @@ def test_another_network_is_written_to_a_core_and_its_bits_are_the_emulators(see
     bias = np.zeros(n_core) if rng.integers(2) else np.full(n_core, real.soma_bias[0])
     blank = SpikingNetwork(np.zeros((n_core, n_core)), bias)
     held = DigitalNetwork.of(blank, network.format, time_step=network.time_step, delays=delays)
-    exponents = sorted([network.rules.exponent, held.rules.exponent])
     capacity = Capacity(
-        least_exponent=exponents[0] - int(rng.integers(3)),
-        largest_exponent=exponents[1] + int(rng.integers(3)),
+        least_exponent=network.rules.exponent - int(rng.integers(3)),
+        largest_exponent=network.rules.exponent + int(rng.integers(3)),
     )
     with no_core_rejected():
         lanes = int(rng.choice([1, 2, 4]))
@@ -369,8 +368,8 @@ def test_another_network_is_written_to_the_verilog_of_a_core(tmp_path):
     network = ring(9, drive=0.9, delay=1)
     blank = SpikingNetwork(np.zeros((12, 12)), np.zeros(12))
     held = DigitalNetwork.of(blank, network.format, time_step=network.time_step)
-    exponents = sorted([held.rules.exponent, network.rules.exponent])
-    capacity = Capacity(least_exponent=exponents[0], largest_exponent=exponents[1])
+    exponent = network.rules.exponent
+    capacity = Capacity(least_exponent=exponent, largest_exponent=exponent)
     to_verilog(network, tmp_path / "fixed", lanes=4, bench_steps=60)
     layout = to_verilog(held, tmp_path, lanes=4, bench_steps=60, capacity=capacity)
     before, after = (tmp_path / "fixed" / "snn_core_bench.v").read_text().rsplit("    n_cycles = 0;", 1)
