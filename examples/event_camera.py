@@ -224,18 +224,18 @@ COLOURS = (RED, PURPLE, ORANGE, BLUE, GREEN, GREY)
 
 
 def draw(
-    brightness: np.ndarray, events: Events, runs: dict[str, list[Window]], wrong: dict[str, np.ndarray]
+    brightness: np.ndarray, events: Events, runs: dict[str, list[Window]], misfits: dict[str, np.ndarray]
 ) -> Figure:
     n_windows = len(next(iter(runs.values())))
     picture = figure(10.0, 6.4)
     top, bottom = picture.subfigures(2, 1, height_ratios=(0.55, 1.0))
     shown = np.unique(np.linspace(0, n_windows - 1, 5).astype(int))
     for ax, k in zip(top.subplots(1, len(shown), squeeze=False)[0], shown, strict=True):
-        own = slice(*np.searchsorted(events.times, [k * WINDOW, (k + 1) * WINDOW]))
+        in_window = slice(*np.searchsorted(events.times, [k * WINDOW, (k + 1) * WINDOW]))
         ax.imshow(brightness[(k + 1) * LOOKS].reshape(SIDE, SIDE), cmap="gray", vmin=0.0, vmax=1.0)
-        row, column = np.divmod(events.pixels[own], SIDE)
-        ax.scatter(column, row, s=2, c=np.where(events.signs[own] > 0, ORANGE, BLUE), linewidths=0)
-        ax.set_title(f"window {k + 1}: {own.stop - own.start:,} events", fontsize="medium")
+        row, column = np.divmod(events.pixels[in_window], SIDE)
+        ax.scatter(column, row, s=2, c=np.where(events.signs[in_window] > 0, ORANGE, BLUE), linewidths=0)
+        ax.set_title(f"window {k + 1}: {in_window.stop - in_window.start:,} events", fontsize="medium")
         ax.set_axis_off()
     left, middle, right = bottom.subplots(1, 3)
     numbers = np.arange(1, n_windows + 1)
@@ -243,7 +243,7 @@ def draw(
         style = {"color": colour, "marker": "o", "markersize": 3, "label": label}
         left.plot(numbers, [window.spikes.mean() for window in windows], **style)
         middle.semilogy(numbers, [max(window.gap.max(), 1e-5) for window in windows], **style)
-        right.plot(numbers, 100.0 * wrong[label], **style)
+        right.plot(numbers, 100.0 * misfits[label], **style)
     middle.axhline(TOL, color=GREY, linestyle=":")
     left.set(title="Spikes a window", ylabel="spikes a patch", ylim=(0.0, None))
     middle.set(title="Largest certified gap", ylabel="largest gap / (1/2 ||patch||²)")
@@ -255,37 +255,37 @@ def draw(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = parser(__doc__.splitlines()[0])
-    options.add_argument("--windows", type=at_least(1), default=10, help="number of windows")
-    options.add_argument("--shift", type=at_least(0.0, 20.0, float), default=0.25, help="pixels a window")
-    options.add_argument("--threshold", type=at_least(1e-4, kind=float), default=0.02, help="of an event")
-    asked = options.parse_args(arguments)
-    n_looks = asked.windows * LOOKS
-    pan = panned_window(grey_photograph("china"), n_looks + 1, asked.shift / LOOKS, side=SIDE, corner=CORNER)
+    command = parser(__doc__.splitlines()[0])
+    command.add_argument("--windows", type=at_least(1), default=10, help="number of windows")
+    command.add_argument("--shift", type=at_least(0.0, 20.0, float), default=0.25, help="pixels a window")
+    command.add_argument("--threshold", type=at_least(1e-4, kind=float), default=0.02, help="of an event")
+    options = command.parse_args(arguments)
+    n_windows, threshold = options.windows, options.threshold
+    n_looks = n_windows * LOOKS
+    photograph, shift = grey_photograph("china"), options.shift / LOOKS
+    pan = panned_window(photograph, n_looks + 1, shift, side=SIDE, corner=CORNER)
     brightness = pan.reshape(n_looks + 1, SIDE * SIDE)
-    events = record(brightness, WINDOW / LOOKS, asked.threshold)
+    events = record(brightness, WINDOW / LOOKS, threshold)
     ends = brightness[::LOOKS]
     # The weighted mean of a window lies at its middle.
     middles = brightness[LOOKS // 2 :: LOOKS]
     runs = {
-        "events, a network that never stops": run_live(events, asked.windows, asked.threshold),
-        "the same, potentials as they were": run_live(
-            events, asked.windows, asked.threshold, start=NO_CHANGE
-        ),
-        "the same, each window from rest": run_live(events, asked.windows, asked.threshold, start=FROM_REST),
-        "events, a stream": run_stream(events, asked.windows, asked.threshold),
+        "events, a network that never stops": run_live(events, n_windows, threshold),
+        "the same, potentials as they were": run_live(events, n_windows, threshold, start=NO_CHANGE),
+        "the same, each window from rest": run_live(events, n_windows, threshold, start=FROM_REST),
+        "events, a stream": run_stream(events, n_windows, threshold),
         "frames, a stream": run_frames(ends, restart=False),
         "frames, each from nothing": run_frames(ends, restart=True),
     }
     live = list(runs)[:3]
-    wrong = {
+    misfits = {
         label: errors(windows, middles if label in live else ends[1:]) for label, windows in runs.items()
     }
-    seconds = 1e-3 * MILLISECOND * WINDOW * asked.windows
+    seconds = 1e-3 * MILLISECOND * WINDOW * n_windows
     print(
-        f"{asked.windows} windows of {WINDOW:g} time constants, {len(events.times):,} events: "
-        f"{len(events.times) / asked.windows:,.0f} a window, {len(events.times) / seconds:,.0f} a second at "
-        f"{MILLISECOND:g} ms; levels are within {asked.threshold:g} of the picture\n"
+        f"{n_windows} windows of {WINDOW:g} time constants, {len(events.times):,} events: "
+        f"{len(events.times) / n_windows:,.0f} a window, {len(events.times) / seconds:,.0f} a second at "
+        f"{MILLISECOND:g} ms; levels are within {threshold:g} of the picture\n"
     )
     rows = [
         (
@@ -293,12 +293,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{np.mean([window.spikes.mean() for window in windows]):.1f}",
             f"{np.median([window.gap for window in windows]):.1e}",
             f"{max(window.gap.max() for window in windows):.1e}",
-            f"{100.0 * wrong[label].mean():.2f} %",
+            f"{100.0 * misfits[label].mean():.2f} %",
         )
         for label, windows in runs.items()
     ]
     print(table(["", "spikes a patch", "median gap", "largest gap", "from the photograph"], rows))
-    save(draw(brightness, events, runs, wrong), asked.output, "event_camera.png")
+    save(draw(brightness, events, runs, misfits), options.output, "event_camera.png")
     return 0
 
 

@@ -45,17 +45,17 @@ def measure(problem: LassoProblem, network: DigitalNetwork, duration: float) -> 
 
 def main() -> None:
     """Measure gaps for all faults, print a table, and draw the gaps."""
-    options = parser(__doc__)
-    options.add_argument("--signals", type=at_least(1), default=20)
-    options.add_argument("--duration", type=at_least(10, kind=float), default=500.0)
-    arguments = options.parse_args()
-    problem = random_problem(arguments.signals)
+    command = parser(__doc__)
+    command.add_argument("--signals", type=at_least(1), default=20)
+    command.add_argument("--duration", type=at_least(10, kind=float), default=500.0)
+    options = command.parse_args()
+    problem = random_problem(options.signals)
     whole = DigitalNetwork.of(lasso_network(problem), DigitalFormat(lowest_drive=4.0), time_step=STEP)
     picture, rows = figure(11.0, 3.6), []
     panels = picture.subplots(1, len(KINDS), sharey=True)
     for panel, kind in zip(panels, KINDS, strict=True):
         gaps = np.array(
-            [measure(problem, whole.with_faults(**{kind: share}), arguments.duration) for share in SHARES]
+            [measure(problem, whole.with_faults(**{kind: share}), options.duration) for share in SHARES]
         )
         name = kind.replace("_", " ")
         panel.loglog(SHARES, gaps[:, 0], "o-", color=ORANGE, label="one run")
@@ -69,7 +69,7 @@ def main() -> None:
     panels[0].set_ylabel("certified gap / (½‖signal‖²)")
     panels[0].legend(fontsize="small")
     print(table(["fault", "share", "one run", "stages", "certified"], rows))
-    save(picture, arguments.output, "faults.png")
+    save(picture, options.output, "faults.png")
 
 
 if __name__ == "__main__":

@@ -197,10 +197,10 @@ def draw_panel(ax: Axes, kind: Kind, curves: Mapping[str, Curve]) -> None:
     ax.set(xscale="log", yscale="log", xlabel=kind.label, ylim=(1e-7, 10.0))
 
 
-def draw(every: Mapping[str, Mapping[str, Curve]]) -> Figure:
+def draw(by_kind: Mapping[str, Mapping[str, Curve]]) -> Figure:
     picture = figure(10.5, 6.4)
     panels = picture.subplots(2, 4)
-    for ax, (name, curves) in zip(panels.flat, every.items(), strict=False):
+    for ax, (name, curves) in zip(panels.flat, by_kind.items(), strict=False):
         draw_panel(ax, KINDS[name], curves)
     for ax in panels[:, 0]:
         ax.set_ylabel("certified gap / (1/2 ||signal||²)")
@@ -215,10 +215,10 @@ def draw(every: Mapping[str, Mapping[str, Curve]]) -> Figure:
     return picture
 
 
-def report(every: Mapping[str, Mapping[str, Curve]]) -> None:
+def report(by_kind: Mapping[str, Mapping[str, Curve]]) -> None:
     """Print the knees, and the cost of an imperfection at its knee."""
     rows = []
-    for name, curves in every.items():
+    for name, curves in by_kind.items():
         cells = [name]
         for readout, curve in curves.items():
             knee = curve.knee(limit_of(readout, curve))
@@ -234,7 +234,7 @@ def report(every: Mapping[str, Mapping[str, Curve]]) -> None:
         "spikes of stages there",
     )
     print(table(heads, rows))
-    first = next(iter(every.values()))
+    first = next(iter(by_kind.values()))
     for readout, curve in first.items():
         print(f"perfect, {readout}: gap {curve.gap[0]:.1e}, {curve.spikes[0]:.0f} spikes")
 
@@ -250,12 +250,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--only", choices=list(KINDS), nargs="+", default=list(KINDS), help="imperfections")
     options = command.parse_args(arguments)
     problems = patch_problems(options.signals, options.samples)
-    every = {}
+    by_kind = {}
     for name in options.only:
-        every[name] = curves_of(KINDS[name], problems, options.seeds, options.duration)
+        by_kind[name] = curves_of(KINDS[name], problems, options.seeds, options.duration)
         print(f"measured: {name}", flush=True)
-    report(every)
-    save(draw(every), options.output, "imperfect_neurons.png")
+    report(by_kind)
+    save(draw(by_kind), options.output, "imperfect_neurons.png")
     return 0
 
 

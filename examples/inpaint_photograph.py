@@ -90,28 +90,28 @@ def biharmonic(image: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 def main(arguments: list[str] | None = None) -> int:
     """Remove pixels, fill them in three ways, and draw."""
-    options = parser(__doc__.splitlines()[0])
-    options.add_argument(
+    command = parser(__doc__.splitlines()[0])
+    command.add_argument(
         "--size", type=int, default=256, help="side of the part that is filled in, in pixels"
     )
-    options.add_argument("--stride", type=int, default=1, help="distance of neighbouring patches")
-    options.add_argument("--jobs", type=int, default=1, help="threads")
-    chosen = options.parse_args(arguments)
+    command.add_argument("--stride", type=int, default=1, help="distance of neighbouring patches")
+    command.add_argument("--jobs", type=int, default=1, help="threads")
+    options = command.parse_args(arguments)
 
     clean = grey_photograph(PICTURE)
-    if not 2 * SIDE <= chosen.size <= min(clean.shape):
-        raise SystemExit(f"--size must be from {2 * SIDE} to {min(clean.shape)}; got {chosen.size}")
-    if chosen.stride < 1 or (chosen.size - SIDE) % chosen.stride:
+    if not 2 * SIDE <= options.size <= min(clean.shape):
+        raise SystemExit(f"--size must be from {2 * SIDE} to {min(clean.shape)}; got {options.size}")
+    if options.stride < 1 or (options.size - SIDE) % options.stride:
         raise SystemExit(
-            f"--stride must divide {chosen.size - SIDE}, --size less {SIDE}; got {chosen.stride}"
+            f"--stride must divide {options.size - SIDE}, --size less {SIDE}; got {options.stride}"
         )
-    top, left = (clean.shape[0] - chosen.size) // 4, (clean.shape[1] - chosen.size) // 2
-    clean = clean[top : top + chosen.size, left : left + chosen.size]
+    top, left = (clean.shape[0] - options.size) // 4, (clean.shape[1] - options.size) // 2
+    clean = clean[top : top + options.size, left : left + options.size]
 
     rows, panels = [], []
     for damage, make in (("half of the pixels", half_missing), ("letters and scratches", written_over)):
         known = make(clean.shape)
-        filled, result = inpaint(clean, known, stride=chosen.stride, n_jobs=chosen.jobs)
+        filled, result = inpaint(clean, known, stride=options.stride, n_jobs=options.jobs)
         ways = {
             "mean of known pixels": np.where(known, clean, clean[known].mean()),
             "biharmonic equation": biharmonic(clean, known),
@@ -136,7 +136,7 @@ def main(arguments: list[str] | None = None) -> int:
         ax.imshow(image, cmap="gray", vmin=0.0, vmax=1.0, interpolation="nearest")
         ax.set_title(title)
         ax.set_axis_off()
-    save(picture, chosen.output, "inpainted.png")
+    save(picture, options.output, "inpainted.png")
     return 0
 
 

@@ -113,20 +113,20 @@ def draw(start: np.ndarray, learned: Learned) -> Figure:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the example."""
-    options = parser(__doc__.splitlines()[0])
-    options.add_argument("--atoms", type=at_least(2), default=24, help="number of atoms")
-    options.add_argument("--epochs", type=at_least(1), default=20, help="passes through the digits")
-    chosen = options.parse_args(arguments)
+    command = parser(__doc__.splitlines()[0])
+    command.add_argument("--atoms", type=at_least(2), default=24, help="number of atoms")
+    command.add_argument("--epochs", type=at_least(1), default=20, help="passes through the digits")
+    options = command.parse_args(arguments)
     training, test = digits()
-    start = SpikingDictionaryLearning(chosen.atoms, alpha=PENALTY, max_iter=20, random_state=0)
+    start = SpikingDictionaryLearning(options.atoms, alpha=PENALTY, max_iter=20, random_state=0)
     atoms = start.fit(training.signals).components_
-    learned = learn_for_the_task(atoms, training, test, chosen.epochs)
+    learned = learn_for_the_task(atoms, training, test, options.epochs)
     rows = [
         ["unsupervised", f"{100.0 * learned.errors[0]:.2f} %"],
         ["task-driven", f"{100.0 * learned.errors[-1]:.2f} %"],
     ]
     print(table(["atoms", "digits mistaken"], rows))
-    save(draw(atoms, learned), chosen.output, "task_driven.png")
+    save(draw(atoms, learned), options.output, "task_driven.png")
     return 0
 
 

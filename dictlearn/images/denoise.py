@@ -148,8 +148,8 @@ def denoise(
 def _penalty_of(image: np.ndarray, dictionary: np.ndarray, noise_level: Any, penalty: Any) -> np.ndarray:
     """Check arguments; return the penalty of each atom, from the noise level or from the caller."""
     if (noise_level is None) == (penalty is None):
-        given = "neither" if penalty is None else "both"
-        raise ValueError(f"noise_level or penalty must be given, and not both; got {given}")
+        got = "neither" if penalty is None else "both"
+        raise ValueError(f"noise_level or penalty must be given, and not both; got {got}")
     if penalty is None:
         noise_level = checks.positive_number("noise_level", noise_level)
         # An image of integers may have any dtype.  The unit of an image of zeros and ones is unknown.

@@ -82,19 +82,19 @@ def random_patches(
     places = np.random.default_rng(rng).permutation(ends[-1])
     step = max(1, min(PIXELS_PER_BATCH // (size[0] * size[1]), 2 * n_patches + 100))
     patches = np.empty((min(n_patches, len(places)), size[0] * size[1]))
-    found = start = 0
-    while found < n_patches and start < len(places):
+    n_drawn = start = 0
+    while n_drawn < n_patches and start < len(places):
         candidates = _patches_at(views, ends, places[start : start + step])
         if least_contrast > 0.0:
             contrast = np.linalg.norm(remove_mean(candidates)[0], axis=1)
             candidates = candidates[contrast >= least_contrast]
-        candidates = candidates[: n_patches - found]
-        patches[found : found + len(candidates)] = candidates
-        found += len(candidates)
+        candidates = candidates[: n_patches - n_drawn]
+        patches[n_drawn : n_drawn + len(candidates)] = candidates
+        n_drawn += len(candidates)
         start += step
-    if found < n_patches:
+    if n_drawn < n_patches:
         raise ValueError(
-            f"n_patches must be at most {found}, the places of contrast {least_contrast:g} or more; "
+            f"n_patches must be at most {n_drawn}, the places of contrast {least_contrast:g} or more; "
             f"got {n_patches}"
         )
     return patches

@@ -59,8 +59,7 @@ class TwoPhaseLearner(Resumable):
     Attributes
     ----------
     settings, scale
-        The arguments of the constructor.  Both may change between batches, the scale together with the
-        amplitude.
+        The arguments of the constructor.  They may change between batches, the scale with the amplitude.
     rounding_seed : int
         The argument of the constructor.
     synapses : Synapses
@@ -79,8 +78,7 @@ class TwoPhaseLearner(Resumable):
     n_replaced : int
         Number of replaced atoms: dead atoms, and atoms whose replacement won its trial.
     frozen, lesioned : ndarray of bool, shape (n_atoms,)
-        True for atoms that do not change, and for coding neurons that do not fire; set by `freeze` and
-        `lesion`.
+        True for atoms that do not change, and for neurons that do not fire; see `freeze` and `lesion`.
     replacement : Replacement
         Trials of new atoms.  Until a trial is won, `network` and `dictionary` have the old atom.
     n_halvings : int

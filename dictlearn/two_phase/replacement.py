@@ -13,9 +13,8 @@ from snn.base.value import assign, replaced
 
 # Least number of atoms from which the spread of their cosines by chance can be estimated.
 LEAST_ATOMS = 15
-# The spread of cosines is read at the quantile 1 - TAIL, which is NORMAL_TAIL standard deviations above the
-# median of a normal distribution.  A few similar pairs do not change this quantile; the many pairs of
-# photographs do.
+# The spread of cosines is read at the quantile 1 - TAIL, for a normal distribution NORMAL_TAIL standard
+# deviations above the median.  A few similar pairs do not change it; the many pairs of photographs do.
 TAIL, NORMAL_TAIL = 0.025, 1.96
 # A search may begin one trial for every ATOMS_PER_TRIAL atoms, and at least one.
 ATOMS_PER_TRIAL = 50

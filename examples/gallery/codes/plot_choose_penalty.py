@@ -35,21 +35,21 @@ for alpha in alphas:
     approximation = coder.set_params(alpha=alpha).fit_transform(noisy) @ atoms
     missed.append(np.square(approximation - clean).sum() / np.square(clean).sum())
 
-figure, (found, true) = plt.subplots(
+figure, (score, truth) = plt.subplots(
     2, 1, sharex=True, figsize=(6.4, 5.0), layout="constrained"
 )
-found.semilogx(alphas, search.cv_results_["mean_test_score"], "o-", color="tab:blue")
-found.axvline(chosen, color="tab:blue", linestyle=":", label=f"largest: {chosen:.2g}")
-found.set(title="Score: energy of hidden noisy pixels predicted", ylabel="share")
-true.semilogx(alphas, missed, "s-", color="tab:orange")
+score.semilogx(alphas, search.cv_results_["mean_test_score"], "o-", color="tab:blue")
+score.axvline(chosen, color="tab:blue", linestyle=":", label=f"largest: {chosen:.2g}")
+score.set(title="Score: energy of hidden noisy pixels predicted", ylabel="share")
+truth.semilogx(alphas, missed, "s-", color="tab:orange")
 best = alphas[np.argmin(missed)]
-true.axvline(best, color="tab:orange", linestyle=":", label=f"smallest: {best:.2g}")
+truth.axvline(best, color="tab:orange", linestyle=":", label=f"smallest: {best:.2g}")
 title = "Truth: energy of the digits without noise that the code misses"
-true.set(title=title, xlabel="penalty alpha", ylabel="share")
-true.set_xticks([0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"])
-true.minorticks_off()
+truth.set(title=title, xlabel="penalty alpha", ylabel="share")
+truth.set_xticks([0.02, 0.05, 0.1, 0.2, 0.5], ["0.02", "0.05", "0.1", "0.2", "0.5"])
+truth.minorticks_off()
 figure.suptitle("Choosing the penalty of a code of noisy digits")
-for ax in (found, true):
+for ax in (score, truth):
     ax.grid(alpha=0.3)
     ax.legend()
     ax.title.set_fontsize("medium")

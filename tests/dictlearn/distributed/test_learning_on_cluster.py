@@ -163,7 +163,7 @@ def test_bad_arguments_and_a_missing_extra_are_named(cluster_client, path):
         learn_on("tcp://127.0.0.1:8786", path)
     with pytest.raises(ValueError, match="rows_per_task"):
         learn_on(cluster_client, path, rows_per_task=0)
-    with pytest.raises(TypeError, match="n_atoms must be given"):
+    with pytest.raises(TypeError, match="n_atoms or a start must be given"):
         learn_dictionary(ClusterSamples(cluster_client, path), penalty=0.1)
     with pytest.raises(TypeError, match="mask must be None"):
         learn_on(cluster_client, path, mask=np.ones(16, dtype=bool))
