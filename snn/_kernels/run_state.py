@@ -162,6 +162,16 @@ def drop_negligible(current):
 
 
 @compiled
+def expected_spikes(soma_bias, threshold, current, duration):
+    """Return how many spikes the drive and the present currents could cause, plus one for each neuron."""
+    total = 0.0
+    for i in range(threshold.shape[0]):
+        charge = max(soma_bias[i], 0.0) * duration + max(current[i], 0.0)
+        total += charge / threshold[i] + 1.0
+    return total
+
+
+@compiled
 def settle(potential, threshold):
     """Set potentials that exceed their thresholds only by rounding to their thresholds."""
     for i in range(potential.shape[0]):

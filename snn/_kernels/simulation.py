@@ -1,5 +1,7 @@
 """The kernel `advance`, by which Python advances copies of a network one by one, and the plans of runs."""
 
+from functools import lru_cache
+
 import numpy as np
 from numba import config
 
@@ -55,8 +57,12 @@ COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 
 def settings_of(form, n_neurons, *, screening):
     """Return the settings for a network of this form."""
-    kind, n_targets = type(form), form.targets_per_source(n_neurons)
-    n_sums = form.row_of.shape[0] if kind is Rows else n_neurons
+    n_sums = form.row_of.shape[0] if isinstance(form, Rows) else n_neurons
+    return _settings_of(type(form), n_neurons, n_sums, form.targets_per_source(n_neurons), screening)
+
+
+@lru_cache(maxsize=64)
+def _settings_of(kind, n_neurons, n_sums, n_targets, screening):
     in_place, n_wanted = DENSE_IN_PLACE, max(LEAST_WANTED, n_neurons // NEURONS_PER_WANTED)
     if n_targets < n_neurons - 1:
         in_place = max(SPARSE_IN_PLACE, n_neurons // NEURONS_PER_SPARSE)

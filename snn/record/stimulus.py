@@ -225,13 +225,13 @@ def require_fitting(
     checks.require_ratio("drives and weights of stimulus", largest, network.firing_threshold)
 
 
-def excitation(stimulus: Stimulus | None, duration: float, soma_bias: np.ndarray) -> np.ndarray:
+def excitation(stimulus: Stimulus, duration: float, soma_bias: np.ndarray) -> np.ndarray:
     """Return an upper bound on the charge of drive and input spikes for each neuron, shape (n_neurons,)."""
     drive = soma_bias
-    if stimulus is not None and stimulus.drive is not None:
+    if stimulus.drive is not None:
         drive = np.maximum(drive, stimulus.drive.max(axis=0))
     charge = np.maximum(drive, 0.0) * duration
-    if stimulus is None or stimulus.spikes is None:
+    if stimulus.spikes is None:
         return charge
     excites = stimulus.weights * (stimulus.weights > 0.0)
     return charge + (duration if stimulus.onto == ONTO_DRIVE else 1.0) * (stimulus.spikes.counts() @ excites)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from snn._interrupts import float_errors
+from snn._kernels import run_state
 from snn.base import checks
 from snn.base.value import unchecked
 from snn.digital.digital_network import warn_of_narrow_currents
@@ -177,11 +177,11 @@ def _spikes_by_drive(
     network: SpikingNetwork, start: NetworkState, stop: float, stimulus: Stimulus | None, duration: float
 ) -> float:
     """Check the stimulus; return how many spikes drive and stimulus could cause without lateral weights."""
+    soma_bias = network.soma_bias
     if stimulus is not None:
         require_fitting(stimulus, network, start.time, stop)
-    with float_errors(over="ignore"):
-        charge = excitation(stimulus, duration, network.soma_bias) + np.maximum(start.synaptic_current, 0.0)
-        return float((charge / network.firing_threshold + 1.0).sum())  # one spike of each neuron may be due
+        soma_bias = excitation(stimulus, duration, soma_bias) / duration
+    return run_state.expected_spikes(soma_bias, network.firing_threshold, start.synaptic_current, duration)
 
 
 def _spike_limit(max_spikes: int | None, by_drive: float, record_spikes: bool) -> int:
