@@ -344,9 +344,7 @@ def _kernel_grid(dictionary: ConvolutionalAtoms) -> KernelGrid:
         width,
         kernels,
         np.sqrt(dictionary.squared_norms[: len(kernels)]),
-        kernels @ kernels.T,
         np.empty(height * width),
-        np.empty(len(kernels)),
         np.zeros(1, dtype=np.int64),
     )
 

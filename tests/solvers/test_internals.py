@@ -51,8 +51,8 @@ def test_sweeps_by_hand():
     problem = GridProblem(np.full((1, 2), 0.5), np.ones((1, 2)), np.ones((1, 2), bool))
     assert sweep(grid, problem, False, 0.0, False, code, image, drift) == 2
     np.testing.assert_allclose(code, [[1.5, 2.5]])
-    # Correlations of two kernels; two passes over two coefficients; two moves, in correlations and pixels.
-    assert grid.n_multiply_adds[0] == 2 * 4 + 2 * 2 + 2 * (2 + 4)
+    # Two passes over two coefficients, with an inner product and a product each; two moves of four pixels.
+    assert grid.n_multiply_adds[0] == 2 * 2 * (4 + 1) + 2 * 4
     before = int(grid.n_multiply_adds[0])
     drift[:] = 1.0
     assert sweep(grid, problem, True, 0.5, False, code, image, drift) == 0
