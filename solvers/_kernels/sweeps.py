@@ -94,7 +94,7 @@ def _add_drift(grid, position, amount, drift):
 
 
 @uncounted
-def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift):
+def sweep(grid, problem, on_support, least_drift, code, image, drift):
     """Minimise over coefficients, position by position; return how many entered or left the support."""
     # on_support : True to minimise over nonzero coefficients only.
     # drift : for each position, a bound on how far its correlations (for kernels of norm one) have moved
@@ -102,8 +102,7 @@ def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift)
     n_positions, n_kernels = code.shape
     n_pixels = grid.patch.shape[0]
     n_changes = n_products = 0
-    for count in range(n_positions):
-        position = n_positions - 1 - count if backwards else count
+    for position in range(n_positions):
         if drift[position] < least_drift:
             continue
         drift[position] = 0.0
