@@ -72,7 +72,7 @@ class Scratch(NamedTuple):
     """Work arrays with an entry for each atom."""
 
     residual: np.ndarray
-    is_member: np.ndarray  # False between two signals
+    is_member: np.ndarray  # True for members of W; all entries are False between two signals
     places: np.ndarray
     signs: np.ndarray
     excesses: np.ndarray

@@ -32,7 +32,7 @@ SPARE_OPERATIONS = 8
 SLACK = 1.01
 # Number of products in a partial sum.  A long sum adds up partial sums, so that its error bound grows slowly.
 LONGEST_SUM = 1024
-# Number of bits in the high part of an atom's numbers, relative to the largest of them, and in an exact sum.
+# Number of bits of the high part of an atom's numbers (relative to the largest), and of an exact sum.
 KEPT_BITS = 20
 EXACT_BITS = 53
 # Factor on the multiple of a residual, so that the result is a dual point in spite of rounding.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from snn._kernels.compiling import inlined, inner, uncounted
-from solvers._kernels.dots import correlate, dot, minimised, subtract
+from solvers._kernels.dots import dot, minimised, subtract
 
 # Most passes of a sweep through the coefficients of one position before it moves on.
 PASSES = 2
@@ -35,9 +35,7 @@ class KernelGrid(NamedTuple):
     width: int
     kernels: np.ndarray  # shape (n_kernels, height * width)
     norms: np.ndarray  # shape (n_kernels,)
-    gram: np.ndarray  # shape (n_kernels, n_kernels): inner products at one position
     patch: np.ndarray  # shape (height * width,), a work array
-    correlations: np.ndarray  # shape (n_kernels,), a work array
     n_multiply_adds: np.ndarray  # an array of one entry, the multiply-adds so far
 
 
@@ -96,24 +94,19 @@ def _add_drift(grid, position, amount, drift):
 
 
 @uncounted
-def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift):
+def sweep(grid, problem, on_support, least_drift, code, image, drift):
     """Minimise over coefficients, position by position; return how many entered or left the support."""
     # on_support : True to minimise over nonzero coefficients only.
     # drift : for each position, a bound on how far its correlations (for kernels of norm one) have moved
     #     since its last visit.  Positions with a drift below `least_drift` are skipped.
     n_positions, n_kernels = code.shape
-    correlations = grid.correlations
     n_pixels = grid.patch.shape[0]
     n_changes = n_products = 0
-    for count in range(n_positions):
-        position = n_positions - 1 - count if backwards else count
+    for position in range(n_positions):
         if drift[position] < least_drift:
             continue
         drift[position] = 0.0
         _take(grid, position, image)
-        if not on_support:
-            correlate(grid.kernels, grid.patch, correlations)
-            n_products += n_kernels * n_pixels
         amount = 0.0
         for _ in range(PASSES):
             n_moved = 0
@@ -121,23 +114,20 @@ def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift)
                 old = code[position, k]
                 if on_support and old == 0.0:
                     continue
-                correlation = dot(grid.kernels[k], grid.patch) if on_support else correlations[k]
-                n_products += n_pixels + 1 if on_support else 1
+                n_products += n_pixels + 1
                 new = minimised(
-                    grid.gram[k, k] * old + correlation,
+                    grid.norms[k] * grid.norms[k] * old + dot(grid.kernels[k], grid.patch),
                     problem.l1_weights[position, k],
                     problem.diagonal[position, k],
                     problem.positive[position, k],
                 )
                 if new != old:
-                    if not on_support:
-                        subtract(correlations, new - old, grid.gram[k])
                     subtract(grid.patch, new - old, grid.kernels[k])
                     code[position, k] = new
                     n_changes += (new == 0.0) != (old == 0.0)
                     amount += abs(new - old) * grid.norms[k]
                     n_moved += 1
-            n_products += n_moved * (n_pixels if on_support else n_kernels + n_pixels)
+            n_products += n_moved * n_pixels
             if n_moved == 0:
                 break
         if amount > 0.0:

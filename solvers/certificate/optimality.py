@@ -152,7 +152,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     residuals, correlations = products = correlated_residuals(problem, codes)
     reach = penalty.reach(correlations)
 
-    # Sums over the entries of a code, in the order of its atoms.
+    # The next sums are over the entries of each code, in the order of its atoms.
     n_signals, n_atoms = codes.shape
     row, atom = np.arange(n_signals).repeat(np.diff(codes.indptr)), codes.indices
     place = row * n_atoms + atom

@@ -148,7 +148,6 @@ class ActiveSetSearch:
         self.problem, self._dictionary = problem, dictionary
         self.n_rounds = 0
         self.damping = FIRST_DAMPING
-        self._backwards = False
         by_position = (dictionary.n_positions, dictionary.n_kernels)
         self._l1_weights = problem.l1_weights.reshape(by_position)
         self._diagonal = diagonal.reshape(by_position)
@@ -243,11 +242,8 @@ class ActiveSetSearch:
         for _ in range(n_cycles):
             n_changes = 0
             for k in range(CYCLE):
-                n_changes += sweep(
-                    self._grid, self._terms, k > 0, self._least_drift if k > 0 else 0.0, self._backwards,
-                    self.code, self.image, drift,
-                )  # fmt: skip
-                self._backwards = not self._backwards
+                least_drift = self._least_drift if k > 0 else 0.0
+                n_changes += sweep(self._grid, self._terms, k > 0, least_drift, self.code, self.image, drift)
             if n_changes == 0:
                 break
 
@@ -344,9 +340,7 @@ def _kernel_grid(dictionary: ConvolutionalAtoms) -> KernelGrid:
         width,
         kernels,
         np.sqrt(dictionary.squared_norms[: len(kernels)]),
-        kernels @ kernels.T,
         np.empty(height * width),
-        np.empty(len(kernels)),
         np.zeros(1, dtype=np.int64),
     )
 

@@ -19,9 +19,9 @@ from solvers.problem.signals import SMALLEST_WEIGHT
 from solvers.results.codes import METHOD, BestCodes, Found
 from solvers.results.result import SparseCodingResult, Start
 
-# Number of iterations between two looks at the duality gap: CHECK_EVERY, or the iterations so far divided by
-# CHECK_PART, if that is more.  A look costs less than an iteration, so that about a tenth of the work is
-# wasted at most.
+# The number of iterations between two looks at the duality gap is CHECK_EVERY, or the number of iterations so
+# far divided by CHECK_PART if that is more.  A look costs less than an iteration, so that at most about a
+# tenth of the work is wasted.
 CHECK_EVERY = 5
 CHECK_PART = 10
 # Multiply-adds per atom in addition to the product with the Gram matrix: of an iteration, for the momentum

@@ -166,9 +166,9 @@ class LassoModel(Value, Described):
 
     @property
     def seen_atoms(self) -> Atoms:
-        """D diag(sqrt(w)), the atoms as all signals see them, computed once; some may be zero.
+        """The atoms as all signals see them, D diag(sqrt(w)), computed once; an atom may be zero.
 
-        Features of weight zero are left out.  Without weights these are the atoms themselves.
+        Features of weight zero are left out.  Without weights, the result is the atoms themselves.
         """
         if self.feature_weights is None:
             return self.atoms

@@ -31,7 +31,7 @@ VALUES_PER_BLOCK = 2**21
 EQUAL_NORMS = 1e-6
 # The remedy in the error for a dictionary that is not finite.
 UNKNOWN = ": where features are unknown, pass a mask that is False there for every signal"
-# From ALL_CHECKED atoms on, CHECKED_ROWS rows of a given Gram matrix, or up to twice as many, are checked.
+# With ALL_CHECKED atoms or more, only CHECKED_ROWS to twice as many rows of a passed Gram matrix are checked.
 ALL_CHECKED = 512
 CHECKED_ROWS = 64
 

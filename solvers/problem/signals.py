@@ -53,7 +53,7 @@ def checked_weights(
             f"{name} must have shape ({n_features},), one for all signals{each}; got shape {array.shape}"
         )
     if name == "feature_weights":
-        array = array.astype(np.float64) + 0.0  # no negative zeros: equal weights, equal bits
+        array = array.astype(np.float64) + 0.0  # without negative zeros, equal weights have equal bits
         wrong = ~((array == 0.0) | ((array >= SMALLEST_WEIGHT) & (array <= LARGEST_WEIGHT)))
         if wrong.any():
             where = np.argwhere(wrong)[0].tolist()

@@ -49,13 +49,13 @@ def test_sweeps_by_hand():
     grid = _kernel_grid(dictionary)
     code, image, drift = np.zeros((1, 2)), np.array([[2.0, 3.0], [0.0, 0.0]]), np.zeros(1)
     problem = GridProblem(np.full((1, 2), 0.5), np.ones((1, 2)), np.ones((1, 2), bool))
-    assert sweep(grid, problem, False, 0.0, False, code, image, drift) == 2
+    assert sweep(grid, problem, False, 0.0, code, image, drift) == 2
     np.testing.assert_allclose(code, [[1.5, 2.5]])
-    # Correlations of two kernels; two passes over two coefficients; two moves, in correlations and pixels.
-    assert grid.n_multiply_adds[0] == 2 * 4 + 2 * 2 + 2 * (2 + 4)
+    # Two passes over two coefficients, with an inner product and a product each; two moves of four pixels.
+    assert grid.n_multiply_adds[0] == 2 * 2 * (4 + 1) + 2 * 4
     before = int(grid.n_multiply_adds[0])
     drift[:] = 1.0
-    assert sweep(grid, problem, True, 0.5, False, code, image, drift) == 0
+    assert sweep(grid, problem, True, 0.5, code, image, drift) == 0
     # One pass over two coefficients that stay: an inner product and a product each.
     assert grid.n_multiply_adds[0] - before == 2 * (4 + 1)
 

@@ -134,17 +134,17 @@ def test_sweeps_are_coordinate_descent(geometry, positive):
 
     drift, grid, terms = np.zeros(len(search.code)), search._grid, search._terms
     descend("all")
-    n_changes = sweeps.sweep(grid, terms, False, 0.0, False, search.code, search.image, drift)
+    n_changes = sweeps.sweep(grid, terms, False, 0.0, search.code, search.image, drift)
     np.testing.assert_allclose(search.code.ravel(), expected, rtol=0, atol=1e-11)
     assert n_changes >= np.count_nonzero(expected) > 1
     assert drift.any()
     descend("support")
-    sweeps.sweep(grid, terms, True, 0.0, False, search.code, search.image, drift)
+    sweeps.sweep(grid, terms, True, 0.0, search.code, search.image, drift)
     np.testing.assert_allclose(search.code.ravel(), expected, rtol=0, atol=1e-11)
     left = problem.signals[0] - search.code.ravel() @ array
     np.testing.assert_allclose(search.image.ravel(), left, rtol=0, atol=1e-11)
     before = search.code.copy()
-    sweeps.sweep(grid, terms, True, np.inf, False, search.code, search.image, drift)
+    sweeps.sweep(grid, terms, True, np.inf, search.code, search.image, drift)
     np.testing.assert_array_equal(search.code, before)
 
 
