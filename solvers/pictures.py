@@ -111,7 +111,7 @@ def code_path(
 def comparison(records: Comparison, *, ax: Axes | None = None) -> Axes:
     """Draw seconds against the largest relative gap of each method; smaller gaps are drawn at 1e-16."""
     if not records:
-        raise ValueError("records must not be empty")
+        raise ValueError("records must have at least one entry; got none")
     ax = axes_of(ax)
     for record in records:
         gap = max(float(record["largest_relative_gap"]), LEAST_GAP)

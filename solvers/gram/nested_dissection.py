@@ -121,6 +121,6 @@ class Factor:
 
 
 def _members_at(first: np.ndarray, positions: np.ndarray) -> np.ndarray:
-    """Return the members at some positions, one position after the other."""
+    """Return the members at some positions, ordered by position."""
     counts = first[positions + 1] - first[positions]
     return np.repeat(first[positions + 1] - np.cumsum(counts), counts) + np.arange(counts.sum())

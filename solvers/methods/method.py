@@ -39,21 +39,23 @@ F = TypeVar("F", bound=Callable[..., Any])
 ONLY = np.zeros(1, dtype=np.int64)
 
 
-# Features of a problem that a method may not take, and the error of a method that does not take them.
-REFUSALS: dict[str, tuple[type[Exception], str]] = {
-    "start": (ValueError, "start must be None"),
+# Features of a problem that a method may not take, and the error of such a method: the rule, and what came.
+REFUSALS: dict[str, tuple[type[Exception], str, str]] = {
+    "start": (ValueError, "start must be None", "a start"),
     "weights_with_convolution": (
         TypeError,
         "problem must have an array of atoms if features are masked or weighted",
+        "a ConvolutionalDictionary",
     ),
     "convolution": (
         TypeError,
-        "problem must have an array of atoms, for a small image the toarray() of a ConvolutionalDictionary,",
+        "problem must have an array of atoms",
+        "a ConvolutionalDictionary, whose toarray() is such an array for a small image",
     ),
-    "mixed_signs": (TypeError, "positive must be one bool for all atoms"),
-    "zero_penalties": (ValueError, "penalty must be positive"),
-    "signed_zero_penalties": (ValueError, "penalty must be positive for codes that may be negative"),
-    "own_weights": (TypeError, "problem must have one mask for all signals"),
+    "mixed_signs": (TypeError, "positive must be one bool for all atoms", "both True and False"),
+    "zero_penalties": (ValueError, "penalty must be positive", "0"),
+    "signed_zero_penalties": (ValueError, "penalty must be positive for codes that may be negative", "0"),
+    "own_weights": (TypeError, "problem must have one mask for all signals", "one for each signal"),
 }
 
 
@@ -335,10 +337,10 @@ def require_taken(problem: LassoProblem, method: Method, start: Codes | None) ->
     wanted = [feature for feature, is_needed in needed.items() if is_needed]
     for feature in wanted:
         if feature not in method.takes:
-            error, rule = REFUSALS[feature]
+            error, rule, came = REFUSALS[feature]
             takers = [repr(name) for name, other in METHODS.items() if set(wanted) <= set(other.takes)]
             hint = f": {', '.join(takers)} {'take' if len(takers) > 1 else 'takes'} it" if takers else ""
-            raise error(f"{rule} for {method.name}{hint}")
+            raise error(f"{rule} for {method.name}; got {came}{hint}")
     signal = signal_of_dependent_atoms(problem) if has_zeros else None
     if signal is not None:
         n_free = int(np.count_nonzero(problem.penalty.is_free))

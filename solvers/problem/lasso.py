@@ -416,7 +416,9 @@ class LassoProblem(FromStatistics, LassoModel):
         try:
             energies = self.energies[which]
         except IndexError as error:
-            raise ValueError(f"which must select among {self.n_signals} signals: {error}") from None
+            raise ValueError(
+                f"which must select among {self.n_signals} signals; got {which!r}: {error}"
+            ) from None
         if energies.ndim != 1 or not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
         # The copy does not share results that are computed later, so that solvers of both can be timed.
