@@ -65,7 +65,7 @@ def _with_strong(
     *,
     positive: np.ndarray,
 ) -> Largest:
-    """Return the lists of atoms, to which all strong atoms are added in double precision."""
+    """Return the lists of atoms with all strong atoms added, which have ratios in double precision."""
     n_features = unit_atoms.shape[1]
     correlations = vectors @ unit_atoms.in_full(strong).T
     ratios = np.where(positive[strong], correlations, np.abs(correlations)) * factors[strong]

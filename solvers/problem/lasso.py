@@ -210,7 +210,7 @@ class LassoModel(Value, Described):
 
     @property
     def model(self) -> LassoModel:
-        """The model without signals; both share what either computes."""
+        """The model without the signals; the model and the problem share the results of both."""
         shared = None if self.has_own_weights else self.feature_weights
         without = ("signals", "energies", "correlations")
         return replaced(self, LassoModel, feature_weights=shared, without=without)
@@ -242,11 +242,11 @@ class LassoModel(Value, Described):
         return self._changed(penalty=checked_penalty(penalty, self.atoms, self.positive), _cache={})
 
     def _with_penalty(self, penalty: Penalty) -> Self:
-        """Return a copy with another, checked penalty; both share what either computes from the atoms."""
+        """Return a copy with another, checked penalty, which shares the results that depend only on atoms."""
         return self._changed(penalty=penalty, _cache={}, _cache_of_atoms=self._cache_of_atoms)
 
     def with_more_to_follow(self) -> Self:
-        """Return a copy that is the first of several problems: shared results are then worth computing."""
+        """Return a copy that is marked as the first of several problems, which share results."""
         return self._changed(more_follow=True, _cache_of_atoms=self._cache_of_atoms)
 
     def _changed(self, **changes: Any) -> Self:

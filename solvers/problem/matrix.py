@@ -279,7 +279,7 @@ def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:
 
 
 def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Return codes @ matrix; for a single sparse code, read only the rows of the matrix that it uses."""
+    """Return codes @ matrix; for a single sparse code, read only the rows of the matrix that are used."""
     if len(codes) == 1:
         active = np.flatnonzero(codes[0])
         if 4 * len(active) < codes.shape[1]:

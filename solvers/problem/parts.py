@@ -22,7 +22,7 @@ def stacked(problem: LassoProblem, penalties: Sequence[Penalty]) -> LassoProblem
 
 
 def groups_of(problem: LassoProblem) -> list[np.ndarray]:
-    """Return the signals of each mask, or row of weights, in the order of first appearance."""
+    """Return the signals that have equal masks (or weights), in the order in which masks first appear."""
     assert problem.feature_weights is not None
     groups: dict[bytes, list[int]] = {}
     for signal, weights in enumerate(problem.feature_weights):
@@ -31,7 +31,7 @@ def groups_of(problem: LassoProblem) -> list[np.ndarray]:
 
 
 def in_groups(problem: LassoProblem) -> Iterator[tuple[np.ndarray, LassoProblem]]:
-    """Yield the signals of each mask, or row of weights, and their problem with one shared mask."""
+    """Yield the signals that have equal masks (or weights), and their problem with a single mask."""
     if not problem.has_own_weights:
         yield np.arange(problem.n_signals), problem
         return

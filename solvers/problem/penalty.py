@@ -49,8 +49,8 @@ class ElasticNet(Value):
     Parameters
     ----------
     l1 : float or array_like, shape (n_atoms,)
-        The weights of ``|a_i|``, not negative: one number for all atoms, or one number for each atom.  ``l1 =
-        0`` is ridge regression.
+        The weights of ``|a_i|``, not negative: one number for all atoms, or one number for each atom.
+        ``l1 = 0`` is ridge regression.
     l2 : float or array_like, shape (n_atoms,), default 0.0
         The weights of ``a_i^2 / 2``, not negative.  ``l2 = 0`` is the LASSO.
 

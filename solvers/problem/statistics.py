@@ -58,11 +58,12 @@ class FromStatistics:
         Notes
         -----
         Certificates hold for the factor, not for the statistics.  The objective of a code a with the factor
-        differs from its objective with the statistics by at most ``1/2 ||L L^T - G|| ||a||^2 + ||L s - b||
-        ||a||``.  ``print(problem)`` shows both errors of the factor, relative to ||G|| and ||b||.  An
-        eigenvalue of the Gram matrix (at unit diagonal) counts as zero if its ratio to the largest eigenvalue
-        is below n_atoms times the rounding error of the dtype.  A Gram matrix that was computed as a
-        difference, for example to centre columns with large means, has lost digits that no factor restores.
+        differs from its objective with the statistics by at most
+        ``1/2 ||L L^T - G|| ||a||^2 + ||L s - b|| ||a||``.  ``print(problem)`` shows both errors of the
+        factor, relative to ||G|| and ||b||.  An eigenvalue of the Gram matrix (at unit diagonal) counts as
+        zero if its ratio to the largest eigenvalue is below n_atoms times the rounding error of the dtype.  A
+        Gram matrix that was computed as a difference, for example to centre columns with large means, has
+        lost digits that no factor restores.
 
         Examples
         --------
@@ -149,7 +150,7 @@ def _factored(
 def _split(
     gram: np.ndarray, correlations: np.ndarray, precision: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return L with L L^T = gram, signals s with s L^T = correlations, and least scales of the columns."""
+    """Return L with L L^T = gram, s with s L^T = correlations, and lower bounds on norms of columns of L."""
     load_scipy_linalg()
     from scipy import linalg
 
