@@ -6,9 +6,9 @@ reconstruction.  At each position, a sweep copies the pixels under the kernels, 
 after another, and writes the pixels back.
 
 A part of the Gram matrix belongs to some atoms, which are called members and are sorted.  Members first[p] up
-to first[p + 1] are at position p of the grid.  A column, which is also a row, has an entry for each member at
-a position whose kernels overlap.  Members at neighbouring positions in a row of the grid follow each other,
-so that a column consists of one run of members for each row of the grid in reach.
+to first[p + 1] are at position p of the grid.  A column of this symmetric matrix has an entry for each member
+at a position in reach, where kernels overlap.  Members at neighbouring positions in a row of the grid follow
+each other, so that a column consists of one run of members for each row of the grid in reach.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 from snn._kernels.compiling import inlined, inner, uncounted
 from solvers._kernels.dots import correlate, dot, minimised, subtract
 
-# Most passes of a sweep through the coefficients of one position before it moves on.
+# Largest number of passes through the coefficients of one position before a sweep moves on.
 PASSES = 2
 
 
@@ -42,7 +42,7 @@ class KernelGrid(NamedTuple):
 
 
 class GridProblem(NamedTuple):
-    """The penalty and the diagonal of a problem, a row for each position."""
+    """The penalty and the diagonal of a problem, with a row for each position."""
 
     l1_weights: np.ndarray
     diagonal: np.ndarray  # ||d_i||^2 plus the curvature of the penalty
@@ -63,7 +63,7 @@ class GramPart(NamedTuple):
 
 @inlined
 def _in_reach(place, reach, length):
-    """Return the range of places along a side of the grid whose kernels overlap with those at `place`."""
+    """Return the range of places along a side of the grid whose kernels overlap kernels at `place`."""
     return max(place - reach, 0), min(place + reach + 1, length)
 
 
@@ -100,7 +100,7 @@ def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift)
     """Minimise over coefficients, position by position; return how many entered or left the support."""
     # on_support : True to minimise over nonzero coefficients only.
     # drift : for each position, a bound on how far its correlations (for kernels of norm one) have moved
-    #     since its last visit.  Positions with a drift below `least_drift` are skipped.
+    #     since the last visit to this position.  Positions with a drift below `least_drift` are skipped.
     n_positions, n_kernels = code.shape
     correlations = grid.correlations
     n_pixels = grid.patch.shape[0]
@@ -193,9 +193,9 @@ def multiply(part, vector, product):
 
 
 # The kernels below fill the dense matrices of a sparse Cholesky factorisation.  A front has its own members,
-# which it eliminates, and members on its border, which are eliminated later.  Its lower triangle is kept in
-# three matrices: `own` x `own`, `border` x `own` and `border` x `border`.  `place` has the index of each
-# member in the front, or -1 for other members; the front's own members come first.
+# which it eliminates, and members on its border, which are eliminated later.  The lower triangle of a front
+# is kept in three matrices: `own` x `own`, `border` x `own` and `border` x `border`.  `place` has the index
+# of each member in the front, or -1 for other members; the front's own members come first.
 
 
 @uncounted

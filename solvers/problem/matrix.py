@@ -213,7 +213,7 @@ class UnitAtoms:
             self._kept = checks.read_only(kept)
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number of the first atom of each block, and its atoms; the next block overwrites them."""
+        """Yield the index of the first atom and the atoms of each block; the next block overwrites them."""
         n_atoms, n_features = self.shape
         step = self._n_atoms_of_block
         room = np.empty((0 if self.is_kept else min(step, n_atoms), n_features), np.float32)

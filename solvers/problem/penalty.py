@@ -116,7 +116,7 @@ class Penalty(ElasticNet):
 
     @cached_property
     def limits(self) -> np.ndarray:
-        """The limits on correlations of dual points: l1 weights, or infinity with a quadratic penalty."""
+        """The limits on correlations of dual points: l1 weights, or infinity for positive l2 weights."""
         return self.l1 if self.is_flat else np.where(self.l2 == 0.0, self.l1, np.inf)
 
     def at(self, atoms: np.ndarray) -> Penalty:
