@@ -22,7 +22,7 @@ def _largest_of(row, factors, begin, end):
 
 @inner
 def _select(values, atoms, count, n_kept):
-    """Move the `n_kept` largest of the first `count` values to the front, and their smallest to place 0."""
+    """Move the `n_kept` largest of the first `count` values to the front, the smallest of them to index 0."""
     low = 0
     high = count - 1
     last = n_kept - 1

@@ -48,7 +48,7 @@ def penalised_atoms(problem: LassoProblem) -> PenalisedAtoms:
 
 
 def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
-    """Return the figures of codes, a column each, from all atoms."""
+    """Return the figures of codes from all atoms, with a column for each code."""
     atoms = penalised_atoms(problem)
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
     # Sparse signals and masks are made dense for a few signals at a time.
@@ -92,7 +92,7 @@ def certify_and_list(
 def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> tuple[np.ndarray, Largest]:
     """Return the figures of some codes, and the atoms that correlate most with their residuals."""
     figures = np.empty((3, problem.n_signals))
-    _norms(problem)  # computes the norms of seen atoms once for all parts
+    _norms(problem)  # computes the norms of atoms once for all parts
     signals, weights = problem.dense_signals(), _weights(problem)
     # The residuals times the weights of features, and bounds on the norms of their errors.
     pulls = signals - codes @ problem.atoms.array
@@ -111,7 +111,8 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
     for k in range(problem.n_signals):
         ratios = largest.ratios[k, : largest.counts[k]]
         others, error = largest.others[k], largest.errors[k]
-        # Atoms with ratios up to `least` are left out: none has the largest ratio or the largest violation.
+        # Atoms with ratios up to `least` are left out, because none of them has the largest ratio or the
+        # largest violation.
         least = ratios.max() - 3.0 * error
         if is_curved or not is_uniform:
             least = min(least, 1.0 - 2.0 * error)
@@ -130,7 +131,7 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
 
 
 def _adds_nothing(problem: LassoProblem, pull: np.ndarray, atoms: np.ndarray, ratio: float) -> bool:
-    """Return True if atoms outside `atoms`, with ratios up to `ratio`, add nothing to a signal's dual."""
+    """Return True if atoms outside `atoms`, with ratios up to `ratio`, add nothing to the dual objective."""
     # An atom adds nothing if its correlation with the best multiple of the residual is below its penalty.
     residual, weights = pull, _weights(problem)
     if len(weights):
@@ -162,7 +163,7 @@ def _weights(problem: LassoProblem) -> np.ndarray:
 
 
 def _norms(problem: LassoProblem) -> np.ndarray:
-    """Return the norms of atoms as all signals see them; `NO_NORMS` if signals have different weights."""
+    """Return the norms of atoms in the weighted features; `NO_NORMS` if signals have different weights."""
     return NO_NORMS if problem.has_own_weights else checks.read_only(seen_norms(problem)[0])
 
 

@@ -21,18 +21,19 @@ from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
 from solvers.problem.parts import in_groups, seen_features, seen_norms
 from solvers.workers.blas import one_blas_thread
 
-# Number of values of codes, or of signals, that are measured at a time: a few buffers of 8 MB.
+# Number of values of codes, or of signals, that are measured together, with a few buffers of 8 MB.
 BLOCK_ENTRIES = 2**20
 # A gap is corrected if it exceeds the share CERTAIN of the energy and a penalty is below SMALL ||d_i|| ||s||.
 CERTAIN = 1e-13
 SMALL = 1e-6
-# Most atoms for which one bound on the eigenvalues of their whole Gram matrix serves all signals.
+# Largest number of atoms for which one bound on the eigenvalues of the whole Gram matrix is used for all
+# signals.
 MOST_SHARED = 512
 # The dual point may be scaled back if correlations exceed their penalties by at most this share.
 MOST_SCALED = 1e-3
 # If atoms cancel each other, a penalty below LINE ||d_i|| ||s|| counts as zero.
 LINE = 1e-12
-# Most rounds of a correction.  Each round adds the constraints that the previous round violated.
+# Largest number of rounds of a correction.  Each round adds the constraints that the previous round violated.
 MOST_ROUNDS = 8
 
 # A correction c is stored as a bound on ||c||, and for each atom a bound on |d_i.c| without the part that
@@ -46,12 +47,12 @@ Change = tuple[float, np.ndarray, np.ndarray]
 def corrected_gaps(
     problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Correlated | None = None
 ) -> np.ndarray:
-    """Return the gaps of codes, or smaller gaps that corrected dual points prove."""
-    # `gaps` are those at multiples of the residuals.  If a penalty is zero, they prove nothing and are
-    # replaced.  All gaps pass through this function, which returns no NaN.
+    """Return `gaps` of codes, or smaller gaps from corrected dual points."""
+    # `gaps` are the gaps at multiples of the residuals.  If a penalty is zero, these gaps prove nothing and
+    # are replaced.  All gaps pass through this function, which returns no NaN.
     penalty, energies = problem.penalty, problem.energies
     has_zeros = penalty.has_zeros and not penalty.limits.all()
-    # Return early: the rest of the function takes a tenth of the time of a small problem.
+    # Return early, because the rest of the function takes a tenth of the time of a small problem.
     if len(gaps) == 1 and gaps[0] <= CERTAIN * energies[0] and not has_zeros:
         return gaps
     gaps = np.fmin(gaps, np.inf)
@@ -78,10 +79,10 @@ def corrected_gaps(
 
 
 def probable_shift(matrix: np.ndarray) -> float:
-    """Return a lower bound on the smallest eigenvalue, rounding ignored; LinAlgError if not positive."""
+    """Return a lower bound, without rounding, on the smallest eigenvalue; LinAlgError if none is positive."""
     inverse = np.linalg.inv(np.linalg.cholesky(matrix))
-    # The sum of all inverse eigenvalues exceeds the inverse of the smallest one.  The result is a power of
-    # two, so that its bits hardly depend on the threads of BLAS.
+    # The sum of all inverse eigenvalues exceeds the inverse of the smallest eigenvalue.  The result is a
+    # power of two, so that its bits hardly depend on the threads of BLAS.
     return float(2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse))))
 
 
@@ -141,7 +142,7 @@ def _no_lines(model: LassoModel) -> dict[bytes, Lines]:
 def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Correlated | None) -> np.ndarray:
     """Return, for each code, the smaller of the gaps at the corrected residual and at the dual point 0."""
     residuals, correlations = products or correlated_residuals(problem, codes)
-    # An atom that no signal sees has the norm 0 here, and correlations of exactly 0.
+    # An atom that is zero in all known features has the norm 0 here, and correlations of exactly 0.
     norms = seen_norms(problem)[0].copy()
     if (is_faint := (norms > 0.0) & (norms <= SMALLEST_NORM)).any():
         largest = np.abs(seen_features(problem, problem.atoms.take(is_faint))).max(axis=1, initial=SMALLEST)
@@ -206,10 +207,10 @@ def gaps_at(
 
 @dataclass(eq=False)
 class _Point:
-    """One residual, or a row for each of several residuals, to be corrected to a dual point."""
+    """One residual, or several residuals as rows, with what is needed to correct them to dual points."""
 
     problem: LassoProblem
-    # A function that returns atoms by their numbers, as the signal sees them; the norms of these atoms.
+    # A function that returns atoms by their indices, in the weighted features, and the norms of all atoms.
     take: Callable[[np.ndarray], np.ndarray]
     norms: np.ndarray
     # Upper bounds on correlations, rounding included: on their values in the directions that the penalty
@@ -275,7 +276,8 @@ class _Point:
     def _corrected(self, change_of: Callable[[np.ndarray], Change | None]) -> Correction:
         """Return a correction that violates no constraint, or `NONE`."""
         up, l1 = self.up, self.l1
-        # First try to correct every excess.  Then leave tiny ones to scaling: their atoms may be dependent.
+        # First try to correct every excess.  Then leave tiny excesses to scaling, because their atoms may be
+        # dependent.
         for most in (0.0, MOST_SCALED):
             members = (self.excess > most * l1) | self.basis
             for _ in range(MOST_ROUNDS):
@@ -292,7 +294,7 @@ class _Point:
         return NONE
 
     def _in_span(self, members: np.ndarray) -> Change | None:
-        """Return a correction in the span of atoms, or None if they depend on each other."""
+        """Return a correction in the span of some atoms, or None if these atoms depend on each other."""
         is_few = np.count_nonzero(members) <= self.problem.n_features
         eigenvalue = least_eigenvalue(self.take(members)) if is_few else 0.0
         if eigenvalue == 0.0:

@@ -1,8 +1,8 @@
-"""Certificates: how far codes are from the optimum.
+"""Certificates, which say how far codes are from the optimum.
 
-This module uses NumPy, SciPy and constants (`solvers._kernels.precision`).  It calls no solver, and uses no
-result of a solver except the codes.  Contracts on imports in pyproject.toml state this, also for compiled
-certificates, and `make lint` checks them.
+This module uses NumPy, SciPy and constants (`solvers._kernels.precision`).  The module calls no solver, and
+uses no result of a solver except the codes.  Contracts on imports in pyproject.toml state this rule, also for
+compiled certificates, and `make lint` checks the contracts.
 
 Each function starts from the residual r = s - a D of the codes and its correlations with the atoms.  With
 weights w of features (a mask means weights of 1 and 0), correlations are d_i.(w r), squared norms are
@@ -83,8 +83,8 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
         (||d_i||^2 + m_i) a_i = T(||d_i||^2 a_i + d_i.r, lambda_i)
 
-    The violation is the largest difference of the two sides, in the units of the correlations.  It is
-    continuous in the code, and zero only at the optimum.
+    The violation is the largest difference of the two sides, in the units of the correlations.  The violation
+    is continuous in the code, and zero only at the optimum.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
-    """Return the figures of checked codes, of signals with equal weights, shape (3, n_signals)."""
+    """Return the figures of checked codes of signals that have equal weights, shape (3, n_signals)."""
     penalty, weights, signals = problem.penalty, problem.feature_weights, problem.dense_signals()
     residuals, correlations = products = correlated_residuals(problem, codes)
     reach = penalty.reach(correlations)
@@ -174,7 +174,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     kappa = penalty.dual_multiple(reach, along_signal, squared_residual)
     residual_norm = np.sqrt(squared_residual + (problem.n_features + n_atoms) * QUANTUM) + residuals.errors
     gaps = gaps_at(problem, codes, correlations, errors, reach, kappa, (1.0 - kappa) * residual_norm)
-    # If figures overflow, the gap is infinite: sums of them might be NaN.
+    # If figures overflow, the gap is infinite, because sums of these figures might be NaN.
     gaps[~np.isfinite(kkt_violation)] = np.inf
     figures = [0.5 * squared_residual + costs, corrected_gaps(problem, codes, gaps, products), kkt_violation]
     return np.fmin(figures, np.inf)

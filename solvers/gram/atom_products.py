@@ -27,7 +27,7 @@ from solvers.results.codes import Codes, compressed_rows
 
 # Number of signals whose codes are computed first, if the choice of products depends on the size of supports.
 PILOTS = 4
-# Number of rows of the Gram matrix, for each signal of a batch, that a network has from the beginning.
+# Number of rows of the Gram matrix, for each signal of a batch, that are computed before the network runs.
 ROWS_PER_SIGNAL = 24
 
 
@@ -73,9 +73,10 @@ class AtomProducts(Value):
         # The model may keep this object, which therefore has no reference to the model.
         self._squared_norms = model.seen_atoms.squared_norms
         # The thresholds of neurons.  For an atom of norm zero, the threshold is the largest ||d_i||^2 of all
-        # atoms: its neuron has a negative drive and no weights, and never fires.
+        # atoms.  The neuron of such an atom has a negative drive and no weights, and never fires.
         self.diagonal = checks.read_only(model.seen_atoms.positive_squared_norms + model.curvatures)
-        # Neurons of a network are in groups: `group_length` positive neurons, then their negative ones.
+        # Neurons of a network are in groups: `group_length` positive neurons, then the negative neurons of
+        # the same atoms.
         self.group_length = model.n_atoms
         # Multiply-adds of the Gram entries that were computed on demand for the network of one signal.
         self.n_multiply_adds = 0
@@ -202,8 +203,8 @@ class SharedProducts(GramOnDemand):
 class OwnWeights(AtomProducts):
     """Products without a Gram matrix, for signals with different weights of features."""
 
-    # Products are computed from the atoms when they are needed, signal by signal, and count as part of the
-    # method.  So the masks of other signals do not change the bits of a code.
+    # Products are computed from the atoms when they are needed, signal by signal, and their multiply-adds
+    # count as part of the method.  Therefore, the masks of other signals do not change the bits of a code.
 
     def _products(self, problem: LassoProblem) -> WeightedAtoms:
         assert problem.feature_weights is not None
