@@ -57,7 +57,7 @@ ENTERING_PER_ACTIVE = 0.125
 LEAST_ENTERING = 4
 # The number of violators that join W together is the size of S, but at least LEAST_JOINING.
 LEAST_JOINING = 16
-# Number of atoms for which the first working set has room.  Their part of the Gram matrix takes 8 kB.
+# Number of atoms for which the first working set has room.  The Gram matrix of these atoms takes 8 kB.
 LEAST_CAPACITY = 32
 
 
@@ -99,7 +99,7 @@ def _write_excesses(residual, l1_weights, inverse_norms, positive, excesses):
 
 @inner
 def _list_largest(scratch, n_atoms, least, most):
-    """List in `places` up to `most` atoms with the largest `excesses` above `least`; return their number."""
+    """List in `places` up to `most` atoms with the largest `excesses` above `least`; return the count."""
     places, excesses = scratch.places, scratch.excesses
     count = 0
     for i in range(n_atoms):
@@ -202,7 +202,7 @@ def _pivot(work, size, scratch):
 
 @inner
 def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch):
-    """Solve the problem of the members of W; return (size of S, rounds left, True if it is solved)."""
+    """Solve the problem of the members of W; return (size of S, rounds left, True if solved)."""
     # The residual of the equations on S stays in `solution`.
     for k in range(max_rounds):
         rounds_left = max_rounds - k - 1
@@ -251,7 +251,7 @@ def join_listed(work, n_members, n_joining, atoms, terms, signal, scratch):
 
 @inner
 def list_joining(atoms, terms, signal, work, size, tolerance, scratch):
-    """List the worst violators outside S; return their number."""
+    """List the worst violators outside S; return the number of violators."""
     residual = scratch.residual
     atoms.write_residuals(signal, work, size, terms.correlations[signal], residual)
     for i in range(size):

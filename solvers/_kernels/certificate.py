@@ -93,7 +93,7 @@ class PenalisedAtoms(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Work arrays: the first three have an entry for each feature, the others an entry for each atom."""
+    """Work arrays: the first three have an entry for each feature, all others have one for each atom."""
 
     residual: np.ndarray
     exact: np.ndarray  # used again for the residual times the weights
@@ -118,7 +118,7 @@ def new_work(n_features, n_atoms):
 def _add_split(exact, rest, row, magic, high, low):
     """Add (high + low) row to two sums: an exact sum, and a sum of remainders."""
     for j in range(row.shape[0]):
-        # This rounds row[j] to a multiple of the last binary digit of `magic`, which is a power of two.
+        # Round row[j] to a multiple of the last binary digit of `magic`, which is a power of two.
         kept = (row[j] + magic) - magic
         exact[j] += high * kept
         rest[j] += high * (row[j] - kept) + low * row[j]
@@ -344,7 +344,7 @@ def measure_code(atoms, features, weights, columns, values, work, figures):
     error += n_features * QUANTUM / SMALLEST_NORM
 
     correlate(array, weighted, correlations)
-    # Atoms of the code are left out here; `_add_reach_of_code` adds them.
+    # Atoms of the code are left out at first, and `_add_reach_of_code` adds these atoms.
     for k in range(n_entries):
         of_entries[k], correlations[columns[k]] = correlations[columns[k]], 0.0
     ratio, violation, n_curved = _write_reach(atoms, work.norms, correlations, error, reach)

@@ -42,7 +42,7 @@ class Terms(NamedTuple):
 class WorkingSet(NamedTuple):
     """Arrays with room for `capacity` members of W."""
 
-    # These arrays have one entry, or row, for each member of W.
+    # The following arrays have one entry, or row, for each member of W.
     atoms: np.ndarray
     correlation: np.ndarray
     l1_weight: np.ndarray
@@ -50,7 +50,7 @@ class WorkingSet(NamedTuple):
     positive: np.ndarray
     gram: np.ndarray
     residual: np.ndarray
-    # These arrays have one entry, or row, for each member of S.
+    # The following arrays have one entry, or row, for each member of S.
     factor: np.ndarray  # the factor U
     columns: np.ndarray  # columns of U that are being computed
     active: np.ndarray  # places in W
@@ -58,7 +58,7 @@ class WorkingSet(NamedTuple):
     image: np.ndarray  # z = U^-T r
     value: np.ndarray  # the present values x
     solution: np.ndarray  # the solution y of the equations
-    # This array has one entry, the multiply-adds so far.
+    # An array of one entry, the number of multiply-adds so far.
     n_multiply_adds: np.ndarray
 
 
@@ -74,7 +74,7 @@ def new_working_set(capacity):
 
 @inner
 def copy_members(new, work, n_members, size):
-    """Copy W to a larger working set; `size` of its members are in S."""
+    """Copy W, which has `size` members in S, to a larger working set."""
     copy(new.atoms[:n_members], work.atoms)
     copy(new.correlation[:n_members], work.correlation)
     copy(new.l1_weight[:n_members], work.l1_weight)

@@ -12,7 +12,7 @@ PRODUCTS_TOGETHER = 16
 
 @partial(inner, fastmath={"nnan", "nsz"})
 def _largest_of(row, factors, begin, end):
-    """Return the largest product times its factor, from `begin` up to `end`."""
+    """Return the largest of the products from `begin` up to `end`, times their factors."""
     largest = np.float32(-np.inf)
     for k in range(end - begin):
         i = np.uint64(begin + k)

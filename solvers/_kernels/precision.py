@@ -2,7 +2,7 @@
 
 In the standard model of floating point, the relative error of an operation is at most u = 2^-53.  A product
 that underflows has an absolute error of at most the smallest positive number.  The error of a sum of k
-products is then at most ``gamma(k) sum |x_i y_i|``, for any order of the additions, with or without fused
+products is then at most ``gamma(k) sum |x_i y_i|``, for additions in any order, with or without fused
 operations.
 
 References

@@ -57,8 +57,8 @@ ASTRAY = 8.0
 # After LOST stages without a better code, the multiple is ASTRAY_IF_LOST.
 LOST, ASTRAY_IF_LOST = 8, 4.0
 # If the code of an atom must not be negative, the l1 weight of its negative neuron is larger by this multiple
-# of ||d_i|| ||s||.  No correlation exceeds this weight, so that the neuron is silent at the optimum.  Spikes
-# of the neuron are not read.
+# of ||d_i|| ||s||.  No correlation exceeds this weight, so that the neuron is silent at the optimum.  The
+# solver does not read the spikes of the neuron.
 BARRED = 2.0
 # Factor on MARGIN, for each consecutive stage without a better code, in stages that start from rest.
 WIDER = 3.0
@@ -81,7 +81,7 @@ LOOK = np.dtype(
         ("target", np.float64),  # the gap to reach
         ("gap", np.float64),  # gap of the best code so far
         ("gap_before", np.float64),  # gap of the best code when the stage began
-        ("step", np.float64),  # largest entry of the Jacobi step at the stage's start; 0 before it is known
+        ("step", np.float64),  # largest entry of the Jacobi step at the stage's start, or 0 if unknown
         ("momentum", np.float64),  # t_k of the accelerated gradient method
         ("duration", np.float64),  # simulated time of the stages that ended
         ("n_stages", np.int64),
@@ -127,7 +127,7 @@ class Looking(NamedTuple):
 
     form: Form  # the weights of the positive neurons, one neuron for each atom
     equations: Equations
-    rate: float  # `rate` and `enough`: see `FEW_SPIKES`
+    rate: float  # `FEW_SPIKES` explains `rate` and `enough`
     enough: float
     max_duration: float
     refine: bool

@@ -38,7 +38,7 @@ class KernelGrid(NamedTuple):
     gram: np.ndarray  # shape (n_kernels, n_kernels): inner products at one position
     patch: np.ndarray  # shape (height * width,), a work array
     correlations: np.ndarray  # shape (n_kernels,), a work array
-    n_multiply_adds: np.ndarray  # an array of one entry, the multiply-adds so far
+    n_multiply_adds: np.ndarray  # an array of one entry, the number of multiply-adds so far
 
 
 class GridProblem(NamedTuple):

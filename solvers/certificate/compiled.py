@@ -14,7 +14,8 @@ from solvers.problem.lasso import LassoProblem, in_blocks, unit_atoms_of
 from solvers.problem.parts import seen_norms
 
 NO_ROWS, NO_NORMS = checks.read_only(np.empty((0, 0))), checks.read_only(np.empty(0))
-# Number of codes that are screened together, and of atoms listed for each code in addition to its support.
+# Number of codes that are screened together, and number of atoms that are listed for each code in addition to
+# its support.
 SCREENED_TOGETHER = 512
 LISTED = 64
 
@@ -30,13 +31,13 @@ def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimalit
 
 
 def optimality_of(problem: LassoProblem, codes: sparse.csr_array, figures: np.ndarray) -> Optimality:
-    """Return certificates from the figures of a kernel, shape (3, n_signals); correct their gaps."""
+    """Return certificates from the figures of a kernel, shape (3, n_signals); the gaps are corrected."""
     figures[DUALITY_GAP] = corrected_gaps(problem, codes, figures[DUALITY_GAP])
     return Optimality(*figures)
 
 
 def penalised_atoms(problem: LassoProblem) -> PenalisedAtoms:
-    """Return the array of atoms and the penalty of a problem, as kernels take them."""
+    """Return the array of atoms and the penalty of a problem in the form that kernels need."""
     # Kernels divide by the l1 weights of atoms without a curvature.  If a weight is zero, `corrected_gaps`
     # replaces the gaps.
     penalty, atoms = problem.penalty, problem.atoms
@@ -70,7 +71,7 @@ def _measured(problem: LassoProblem, atoms: PenalisedAtoms, codes: RowEntries) -
 
 
 def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
-    """Return `certificates_of` by one product of matrices in single precision for all residuals."""
+    """Return the same as `certificates_of`, with one product in single precision for all residuals."""
     # The figures depend only on the correlations of the atoms of a code, and of the atoms that violate their
     # conditions or come closest to a violation.  The product, with bounds on its errors, excludes most atoms.
     # The kernel then measures the code in the dictionary of the few atoms that remain, or in the whole

@@ -31,13 +31,13 @@ SMALL = 1e-6
 MOST_SHARED = 512
 # The dual point may be scaled back if correlations exceed their penalties by at most this share.
 MOST_SCALED = 1e-3
-# If atoms cancel each other, a penalty below LINE ||d_i|| ||s|| counts as zero.
+# If atoms cancel each other in a sum, a penalty below LINE ||d_i|| ||s|| counts as zero.
 LINE = 1e-12
 # Largest number of rounds of a correction.  Each round adds the constraints that the previous round violated.
 MOST_ROUNDS = 8
 
-# A correction c is stored as a bound on ||c||, and for each atom a bound on |d_i.c| without the part that
-# takes a correlation back to its penalty.
+# A correction c is stored as a bound on ||c||, with a bound on |d_i.c| for each atom.  The bound on |d_i.c|
+# leaves out the part that takes a correlation back to its penalty.
 Correction = tuple[float, np.ndarray]
 NONE: Correction = (np.inf, np.zeros(1))
 # The effect of a correction c: a bound on ||c||, the reach of the corrected correlations, bounds on |d_i.c|.
@@ -207,14 +207,14 @@ def gaps_at(
 
 @dataclass(eq=False)
 class _Point:
-    """One residual, or several residuals as rows, with what is needed to correct them to dual points."""
+    """One residual, or several residuals as rows, with the data for correcting residuals to dual points."""
 
     problem: LassoProblem
     # A function that returns atoms by their indices, in the weighted features, and the norms of all atoms.
     take: Callable[[np.ndarray], np.ndarray]
     norms: np.ndarray
-    # Upper bounds on correlations, rounding included: on their values in the directions that the penalty
-    # limits (`reach`), and on their absolute values (`pulls`).
+    # Upper bounds on correlations, including rounding: `reach` bounds their values in the directions that the
+    # penalty limits, and `pulls` bounds their absolute values.
     reach: np.ndarray
     pulls: np.ndarray
     residual_norm: Any
@@ -223,7 +223,7 @@ class _Point:
 
     def __post_init__(self) -> None:
         self.up = 1.0 + gamma(self.problem.n_atoms + operations_of_sum(self.problem.n_features))
-        # Atoms whose correlations are limited, and by how much these correlations have to change.
+        # Atoms whose correlations have limits, and the amounts by which correlations exceed these limits.
         self.l1 = self.problem.l1_weights
         self.is_limited = (self.problem.curvatures == 0.0) & (self.norms > 0.0)
         self.excess = np.where(self.is_limited, np.maximum(self.reach - self.l1, 0.0), 0.0)
@@ -305,8 +305,8 @@ class _Point:
 
     def _along(self, members: np.ndarray) -> Change | None:
         """Return a correction along a direction that lowers all violated correlations, or None."""
-        # This correction serves dependent (for example equal) atoms of positive codes.  The direction is
-        # orthogonal to the lines.
+        # A correction along a direction serves dependent (for example equal) atoms of positive codes.  The
+        # direction is orthogonal to the lines.
         norms, basis, up, model = self.norms, self.basis, self.up, self.problem
         atoms, violated = self.take(np.arange(model.n_atoms)), members & ~basis
         eigenvalue = least_eigenvalue(atoms[basis])

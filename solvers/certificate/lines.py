@@ -53,7 +53,7 @@ def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
-    """Return the lines in the cone of some atoms, with both signs of atoms that are not `positive`."""
+    """Return the lines in the cone of some atoms, where atoms that are not `positive` have both signs."""
     # Modified Gram-Schmidt takes the atoms on lines in the order of their penalties, from the smallest.
     # Among atoms with equal penalties, the largest remainder comes first.  If zero lies in the convex hull of
     # the other atoms, the atoms that combine to zero are on lines, too.

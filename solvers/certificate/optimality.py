@@ -152,7 +152,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     residuals, correlations = products = correlated_residuals(problem, codes)
     reach = penalty.reach(correlations)
 
-    # Sums over the entries of a code, in the order of its atoms.
+    # The sums over the entries of a code are computed in the order of its atoms.
     n_signals, n_atoms = codes.shape
     row, atom = np.arange(n_signals).repeat(np.diff(codes.indptr)), codes.indices
     place = row * n_atoms + atom
@@ -166,7 +166,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     kkt_violation = violations.max(axis=1, initial=0.0)
     costs = np.bincount(row, penalty_of_entry.value(codes.data), n_signals)
 
-    # From here on, all values, and every term of the gap, are rounded up.
+    # All values below, and every term of the gap, are rounded up.
     errors = np.multiply(residuals.correlation_errors[:, np.newaxis], seen_norms(problem), out=violations)
     squared_residual = residuals.squared_norms
     along_signal = np.einsum("ij,ij->i", signals, residuals.weighted)

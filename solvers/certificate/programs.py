@@ -30,7 +30,7 @@ MOST_FREED = 8
 
 
 class Program(NamedTuple):
-    """Minimise ``1/2 x'Hx + c'x`` subject to ``A x <= b``, bounds among these rows, and ``E x = f``."""
+    """Minimise ``1/2 x'Hx + c'x`` subject to ``A x <= b``, where rows of A may be bounds, and ``E x = f``."""
 
     hessian: np.ndarray
     linear: np.ndarray
@@ -50,7 +50,7 @@ class Bounds(NamedTuple):
 
 
 def scaled(program: Program) -> tuple[Program, np.ndarray]:
-    """Return the program in variables x / scales, with a diagonal near one; scales are powers of two."""
+    """Return the program in variables x / scales, with a diagonal near one; the scales are powers of two."""
     diagonal = np.diag(program.hessian)
     scales = 2.0 ** -np.rint(0.5 * np.log2(np.where(diagonal > 0.0, diagonal, 1.0)))
     hessian = program.hessian * np.outer(scales, scales)
@@ -69,7 +69,7 @@ def curvature_of(program: Program) -> tuple[float, np.ndarray]:
 
 
 def _proved(program: Program, weights: np.ndarray) -> float:
-    """Return the bound for these weights; minus infinity if no bound is proved."""
+    """Return the bound for the given weights; minus infinity if no bound is proved."""
     hessian, equations, n = program.hessian, program.equations, len(program.hessian)
     whole = hessian + (equations.T * weights) @ equations
     sizes = np.abs(hessian) + (np.abs(equations).T * weights) @ np.abs(equations)
@@ -224,7 +224,7 @@ def _feasibility(
 
 
 def residual(matrix: np.ndarray, sides: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``matrix @ x - sides``, and a bound on its size, rounding included."""
+    """Return ``matrix @ x - sides``, and a bound on the absolute values, including rounding."""
     rest = (matrix.astype(WIDE) @ x.astype(WIDE) - sides).astype(np.float64)
     errors = WIDE_ROUNDOFF * gamma(len(x) + 2) * _sizes(matrix, sides, x) + FINAL_ROUNDING * np.abs(rest)
     return rest, np.abs(rest) + SLACK * errors

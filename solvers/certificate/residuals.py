@@ -31,8 +31,8 @@ class Residuals(NamedTuple):
 
     # The residuals r, shape (n_signals, n_features), with zeros in features that do not count.
     values: np.ndarray
-    # The residuals times the weights, w r; without weights or with a mask, this is the same array as
-    # `values`.
+    # The residuals times the weights, w r; `weighted` is the array `values` itself without weights or with a
+    # mask.
     weighted: np.ndarray
     # Bounds on the norm of the error of r, or of sqrt(w) r with weights, shape (n_signals,).
     errors: np.ndarray
@@ -90,7 +90,7 @@ def _split_product(
     # A residual may be much smaller than the signal and the terms of the code, and would inherit the rounding
     # errors of these terms.  Therefore, codes and atoms are split into high and low parts.  The high parts
     # are multiples of powers of two with so few bits that all sums of their products are exact.  The low
-    # parts, and the errors of their products, are smaller by a factor of about 2^-20.
+    # parts, and the errors of products with low parts, are smaller by a factor of about 2^-20.
     # Ozaki, Ogita, Oishi and Rump (2012), Numerical Algorithms 59, section 3.
     n_signals = codes.shape[0]
     row = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])

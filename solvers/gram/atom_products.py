@@ -70,7 +70,7 @@ class AtomProducts(Value):
     """Products of atoms for the active-set method and for a network; curvatures are part of the diagonal."""
 
     def __init__(self, model: LassoModel) -> None:
-        # The model may keep this object, which therefore has no reference to the model.
+        # The model may keep an object of this class, so that the object has no reference to the model.
         self._squared_norms = model.seen_atoms.squared_norms
         # The thresholds of neurons.  For an atom of norm zero, the threshold is the largest ||d_i||^2 of all
         # atoms.  The neuron of such an atom has a negative drive and no weights, and never fires.
@@ -114,7 +114,7 @@ class FullGram(AtomProducts):
 
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
-        # The Gram matrix is computed here, before workers share it.
+        # The Gram matrix is computed in the constructor, before workers share the matrix.
         self._gram = model.gram
 
     @cached_property
@@ -156,7 +156,7 @@ class SharedProducts(GramOnDemand):
         self._memory_limit = problem.memory_limit
 
     def of_batch(self, problem: LassoProblem) -> SharedProducts:
-        """Return a copy for the network of one batch; its rows are freed with the batch."""
+        """Return a copy for the network of one batch, whose rows are freed with the batch."""
         # Computing the rows of the most driven atoms together takes a quarter of the time.
         other = replaced(self, without=("_inhibition",))
         signals, weights = problem.dense_signals(), problem.feature_weights
@@ -192,7 +192,7 @@ class SharedProducts(GramOnDemand):
 
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
         """Return batches of signals that share products, limited by speed and by memory."""
-        # Size of the buffers of one signal: residuals, products and lists.
+        # Size of the buffers for the residual, the products and the lists of one signal.
         bytes_per_signal = (
             8 * (8 * problem.n_features + 8 * ATOMS_LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
         )
@@ -213,7 +213,7 @@ class OwnWeights(AtomProducts):
 
 
 class ConvolutionalGram(AtomProducts):
-    """The Gram matrix of a convolutional dictionary; only parts of it are ever computed."""
+    """The Gram matrix of a convolutional dictionary, of which only parts are ever computed."""
 
     # The parts consist of inner products of kernels, which all signals share.  Each position of the grid has
     # a channel for each kernel.  For codes of either sign, the channels of the positive neurons of all
@@ -225,7 +225,7 @@ class ConvolutionalGram(AtomProducts):
         self.group_length = self._dictionary.n_kernels
 
     def weights(self, *, positive: bool) -> StencilWeights:
-        """Return weights that are the same at every position."""
+        """Return convolutional weights, which are equal at all positions."""
         values = -self._dictionary.stencil
         if not positive:
             values = np.concatenate([values, -values], axis=3)

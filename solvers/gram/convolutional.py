@@ -53,8 +53,8 @@ from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, rows_of
 
 # `python -m tests.benchmarks convolution` measures all constants; docs/convolution.md shows their gains.
-# Largest number of rounds for one signal.  Photographs need about a dozen rounds, and nearly dependent kernels
-# need about forty rounds.
+# Largest number of rounds for one signal.  Photographs need about a dozen rounds, and nearly dependent
+# kernels need about forty rounds.
 MOST_ROUNDS_OF_SIGNAL = 200
 # Number of sweeps in a cycle.  The first sweep is over all coefficients, the others are over the nonzero
 # coefficients at positions whose correlations have changed by the share LEAST_DRIFT of the penalty.
@@ -62,7 +62,7 @@ CYCLE = 10
 LEAST_DRIFT = 3e-3
 # Largest number of cycles before the first step, and before each later step.
 FIRST_CYCLES, CYCLES = 25, 15
-# Number of passes over windows, and largest number of cycles after these passes.  This number is small,
+# Number of passes over windows, and largest number of cycles after these passes.  Few cycles are allowed,
 # because a step in one dimension is cheap.
 WINDOW_PASSES = 4
 FIRST_CYCLES_OF_WINDOWS, CYCLES_OF_WINDOWS = 2, 3
@@ -80,7 +80,7 @@ PRECISE_DAMPING = 1e-10
 # Largest number of refinements of a solution.  Each refinement gains some digits; usually two or three
 # refinements are needed.
 MOST_REFINEMENTS = 10
-# Atoms count as linearly dependent, and their equations as unsolvable, if the remaining defect exceeds
+# Atoms count as linearly dependent, so that their equations have no solution, if the remaining defect exceeds
 # rounding by this factor.
 DEPENDENT_DEFECT = 1e3
 # Length of a window, in units of the length of a kernel (both counted in positions of the grid).
@@ -165,7 +165,7 @@ class ActiveSetSearch:
         self._tolerance = VIOLATION_ROUNDING * reach.max() * norms
         self._noise = VIOLATION_ROUNDING * problem.energies[0]
         self._grid = _kernel_grid(dictionary)
-        self.n_multiply_adds = self._grid.n_multiply_adds  # an array of one entry, which kernels increase
+        self.n_multiply_adds = self._grid.n_multiply_adds  # an array of one entry, to which kernels add
         self.code = np.zeros(by_position)
         # An atom of norm zero is never in the code.
         self.code.ravel()[atoms] = np.where(norms[atoms] > 0.0, currents / diagonal.ravel()[atoms], 0.0)
@@ -175,7 +175,7 @@ class ActiveSetSearch:
             self.image = self._image_left()
 
     def run(self, max_rounds: int) -> bool:
-        """Move to the optimum; return whether it was reached."""
+        """Move to the optimum; return whether the optimum was reached."""
         if not self.code.any() and not self._is_violated():
             return True
         step, precise = None, False
@@ -230,7 +230,8 @@ class ActiveSetSearch:
 
     def _descend(self, windows: Windows) -> None:
         """Solve window after window; each pass is shifted by half a window."""
-        # For dependent kernels, rounding may let the objective of a window rise.  Such a pass is undone.
+        # For dependent kernels, rounding may let the objective of a window rise.  A pass that raises the
+        # objective is undone.
         for k in range(WINDOW_PASSES):
             code, image, objective = self.code.copy(), self.image, self._objective()
             offset = k % 2 * (windows.n_positions // 2)

@@ -2,9 +2,9 @@
 
 Kernels overlap only with nearby kernels.  A strip of positions as wide as the reach of kernels therefore
 divides the grid into two sides, and the matrix has no entry between the sides.  Each side is divided in the
-same way, down to small rectangles.  Sides are eliminated before the strip between them, by dense products of
-matrices.  For n positions, the factorisation takes about n^(3/2) operations and stores about n log n numbers.
-A matrix of a hundred thousand atoms is factored in about a second.
+same way, down to small rectangles.  The two sides are eliminated before the strip that divides them, by dense
+products of matrices.  For n positions, the factorisation takes about n^(3/2) operations and stores about n
+log n numbers.  A matrix of a hundred thousand atoms is factored in about a second.
 
 References: George (1973), SIAM Journal on Numerical Analysis 10: nested dissection.  Duff and Reid
 (1983), ACM Transactions on Mathematical Software 9: fronts.

@@ -9,14 +9,14 @@ each signal repeats these steps:
     residual say which atoms outside W violate their conditions, |d_i.r| > lambda_i.
 3.  The worst violators join W.  If there are no violators, the code is optimal.
 
-A few signals are solved one by one; each round reads all atoms.
+A few signals are solved one by one, and each of their rounds reads all atoms.
 
 Many signals share one product of matrices per round, in single precision (`solvers.problem.largest`), in
 which the residuals of all unfinished signals are multiplied by the dictionary.  For each signal, the product
 lists the atoms with the largest correlations with the residual, and bounds the correlations of all other
 atoms.  Correlations of listed atoms are then computed in double precision, and violators join W, until no
-listed atom violates its condition.  Then the signal takes part in the next product, until no atom at all
-violates its condition.  After the first two products, each product also gives certificates
+listed atom violates its condition.  Then the signal takes part in the next product, until no atom of the
+dictionary violates its condition.  After the first two products, each product also gives certificates
 (`certify_and_list`).  Before certificates are computed, the equations of each support are solved once more
 with sorted atoms, so that the bits of a code depend only on its support, not on other signals.
 """
@@ -106,7 +106,7 @@ def write_path(
     report: np.ndarray,
 ) -> None:  # fmt: skip
     """Solve a path as `solve_path` does, with the Gram matrix of only the atoms that may be active."""
-    # The first members are the atoms with the largest correlations.  The path is solved for these members.
+    # The first members are the atoms with the largest correlations.  The path is solved for the members.
     # Then atoms that violate their conditions join, beginning at the largest penalties, and the path is
     # solved again from the first violation on.
     n_first, begin = min(atoms.shape), 0
@@ -139,12 +139,12 @@ def write_path(
 def entries_at(start: RowEntries, signal: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the atoms from which a signal starts, and their currents."""
     entries = slice(start.pointers[signal], start.pointers[signal + 1])
-    # Joining atoms have the same type (int64), so that kernels are compiled once.
+    # Starting and joining atoms have the same type (int64), so that kernels are compiled once.
     return start.columns[entries].astype(np.int64), start.values[entries]
 
 
 class Members:
-    """The working set W of atoms with their part of the problem; W serves one signal after the other."""
+    """The working set W of atoms with their part of the problem; W is used for one signal after the other."""
 
     def __init__(self, problem: LassoProblem, capacity: int) -> None:
         self.problem = problem
@@ -199,7 +199,7 @@ class Search:
         self._roots = roots if roots is None or roots.ndim == 1 else roots[signal]
         self.features = self.weighted(members.signals[signal])
         self._tolerance = VIOLATION_ROUNDING * float(norms_of(self.features[np.newaxis])[0])
-        # The present code: its atoms, their values, the residual and the objective.
+        # The present code, as the atoms and the values of its entries, with its residual and its objective.
         self.atoms, self.code = np.empty(0, dtype=np.int64), np.empty(0)
         self.residual, self.objective = self.features, np.inf
         self.n_members = self._size = 0
@@ -219,7 +219,7 @@ class Search:
         return self.weighted(self.members.problem.atoms.take(atoms))
 
     def start(self, start: RowEntries, signal: int) -> bool:
-        """Solve the problem of the atoms of a start; return whether it is solved."""
+        """Solve the problem of the atoms of a start; return whether the problem is solved."""
         atoms, currents = entries_at(start, signal)
         # Keep at most n_features atoms, because more atoms would be dependent.  An atom of norm zero is never
         # a member.
@@ -246,7 +246,7 @@ class Search:
         self.n_gram_multiply_adds += len(atoms) * self.n_members * len(self.features)
 
     def solve(self) -> bool:
-        """Solve the problem of the members of W; return whether it is solved."""
+        """Solve the problem of the members of W; return whether the problem is solved."""
         members = self.members
         self._size, self.rounds_left, solved = solve_within_kernel(
             members.work, self.n_members, self._size, self._tolerance, self.rounds_left, self._is_at_start,
@@ -341,7 +341,7 @@ def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
 
 
 def results_of(searches: Sequence[Search], optimality: Optimality | None = None) -> Codes:
-    """Return the codes of searches with their counts."""
+    """Return the codes of searches, with the counts of rounds and of multiply-adds."""
     n_rounds, n_multiply_adds, n_gram_multiply_adds, ended = np.array(
         [
             (each.max_rounds - each.rounds_left, each.n_multiply_adds, each.n_gram_multiply_adds, each.ended)

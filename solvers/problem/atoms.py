@@ -29,7 +29,7 @@ class Atoms(Value, Described, ABC):
     # all signals, and `given` is D as the caller passed it.
     matrix: Any
     given: Any
-    # The array of atoms that kernels read, or None for dictionaries without kernels.
+    # The array of atoms that compiled kernels read, or None if they cannot read the atoms.
     rows: np.ndarray | None = None
     # ||d_i||^2 of each atom, shape (n_atoms,).
     squared_norms: np.ndarray
@@ -57,7 +57,7 @@ class Atoms(Value, Described, ABC):
 
     @abstractmethod
     def complaint(self, signals: np.ndarray) -> str | None:
-        """Return a sentence that says why the dictionary does not suit the signals; None if it does."""
+        """Return a sentence that says why the dictionary does not suit the signals, or None."""
 
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
@@ -105,7 +105,7 @@ class Atoms(Value, Described, ABC):
 
     @property
     def array(self) -> np.ndarray:
-        """The dense array of atoms, for solvers that need one; TypeError for other kinds of atoms."""
+        """The dense array of atoms, for solvers that need an array; TypeError for other kinds of atoms."""
         if self.rows is None:
             kind = "sparse ones" if self.is_matrix else "a ConvolutionalDictionary"
             raise TypeError(

@@ -38,8 +38,8 @@ class ConvolutionalDictionary(Value, Described):
         image = sum_p sum_k a_(p, k) kernel_k placed with its upper left corner at stride * p
 
     Atoms are ordered by (row of the position, column of the position, kernel).  A kernel of a colour image
-    has all channels, and one coefficient at each position.  A signal of one dimension is an image of one row.
-    Nothing of size n_atoms times n_features is ever built.
+    covers all channels, and has one coefficient at each position.  A signal of one dimension is an image of
+    one row.  Nothing of size n_atoms times n_features is ever built.
 
     Parameters
     ----------
@@ -287,12 +287,12 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         )
 
     def _add_overlapping(self, patches: np.ndarray, image: np.ndarray) -> None:
-        """Add patches, shape (values of a kernel, n_positions), to an image, each at its place."""
+        """Add patches, shape (values of a kernel, n_positions), to an image at their positions."""
         height, width = self.kernel_planes.shape[1:]
         row_stride, column_stride = self.plane_strides
         patches = patches.reshape(height, width, *self.grid_shape)
-        # A patch is added in parts no larger than the stride.  Such a part does not overlap with the same
-        # part of patches at other positions.
+        # Patches are added in parts no larger than the stride, because the same part of patches at two
+        # positions does not overlap.
         for i in range(0, height, row_stride):
             for j in range(0, width, column_stride):
                 rows, columns = slice(i, i + row_stride), slice(j, j + column_stride)
@@ -300,7 +300,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
 
 
 def _overlap(side: int, shift: int) -> tuple[slice, slice]:
-    """Return the overlap of an interval and its copy shifted by `shift`, as a slice of each."""
+    """Return the overlap of an interval and the same interval shifted by `shift`, as slices of both."""
     return slice(max(shift, 0), min(side, side + shift)), slice(max(-shift, 0), min(side, side - shift))
 
 

@@ -1,8 +1,8 @@
 """Atoms with the largest correlations: products in single precision, with bounds on their errors.
 
-A product of matrices in single precision takes half the time and half the memory of one in double precision.
-Single precision is accurate enough to show that the correlations of most atoms are below their penalties.
-Callers compute the correlations of the few remaining atoms again, in double precision.
+A product of matrices in single precision takes half the time and half the memory of a product in double
+precision.  Single precision is accurate enough to show that the correlations of most atoms are below their
+penalties.  Callers compute the correlations of the few remaining atoms again, in double precision.
 """
 
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from solvers._kernels.largest import list_largest
 from solvers._kernels.precision import SLACK, SMALLEST, SPARE_OPERATIONS, gamma
 from solvers.problem.matrix import UnitAtoms
 
-# Number of products of vectors and atoms that are computed at once.  The products take 4 MB, and stay in
+# Number of products of vectors and atoms that are computed together.  These products take 4 MB, and stay in
 # cache until they are read.
 PRODUCTS_PER_BLOCK = 2**20
 # The largest relative error of one operation in single precision.
@@ -35,7 +35,7 @@ class Largest(NamedTuple):
     # `counts` have no meaning.
     atoms: np.ndarray
     ratios: np.ndarray
-    # Upper bounds on the ratios of all other atoms, -inf if there are none, shape (n_vectors,).
+    # Upper bounds on the ratios of the atoms that are not listed, -inf if all are listed, shape (n_vectors,).
     others: np.ndarray
     # Bounds on the errors of `ratios` and of `others`, shape (n_vectors,).
     errors: np.ndarray

@@ -31,9 +31,9 @@ Result = TypeVar("Result")
 class LassoModel(Value, Described):
     """A dictionary and a penalty, checked once, with everything that solvers compute from them.
 
-    A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue from it.
-    If signals come one at a time, these computations take longer than coding.  Problems of one model share
-    these results.
+    A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue.  If
+    signals come one at a time, these computations take longer than coding.  Problems of one model share these
+    results.
 
     Parameters
     ----------
@@ -65,12 +65,12 @@ class LassoModel(Value, Described):
     atoms: Atoms
     # The l1 weight and the curvature of each atom, and whether the codes of the atom must not be negative.
     penalty: Penalty
-    # The weights w of features, which are bools if they are a mask.  Their shape is (n_features,), or for a
-    # problem also (n_signals, n_features).
+    # The weights w of features, which are bools if they are a mask.  The shape of the weights is
+    # (n_features,), or for a problem also (n_signals, n_features).
     feature_weights: np.ndarray | None
-    # Whether more problems with this dictionary follow.
+    # True if more problems with the same dictionary are expected.
     more_follow: bool
-    # Most bytes that solvers may use for what they compute from the dictionary.
+    # Largest number of bytes of results that solvers compute from the dictionary.
     memory_limit: int
     # Results that `cached` keeps: results for this penalty, and results for any penalty (with the shared
     # weights of features).
@@ -210,7 +210,7 @@ class LassoModel(Value, Described):
 
     @property
     def model(self) -> LassoModel:
-        """The model without the signals; the model and the problem share the results of both."""
+        """The model without the signals; the model and the problem share the results that either computes."""
         shared = None if self.has_own_weights else self.feature_weights
         without = ("signals", "energies", "correlations")
         return replaced(self, LassoModel, feature_weights=shared, without=without)
@@ -279,15 +279,15 @@ class LassoProblem(FromStatistics, LassoModel):
     ----------
     dictionary : array_like or sparse matrix, shape (n_atoms, n_features), or ConvolutionalDictionary
         Atoms may have any norm, but at least one atom must not be zero.  The code of an atom of norm zero is
-        zero.  Sparse arrays and matrices of SciPy, in any format, stay sparse.  If a solver needs the Gram
-        matrix, it computes a dense array.  "coordinate_descent" refuses sparse dictionaries.
+        zero.  Sparse arrays and matrices of SciPy, in any format, stay sparse.  The Gram matrix of a sparse
+        dictionary is a dense array.  "coordinate_descent" refuses sparse dictionaries.
     signals : array_like or compressed rows, shape (n_signals, n_features)
         One signal per row; for a single signal pass ``signal[np.newaxis]``.  CSR arrays and matrices of SciPy
         are made dense only for a few signals at a time.
     penalty : float, array_like of shape (n_atoms,), or ElasticNet
         lambda >= 0, as one number for all atoms, or as one number for each atom; or an `ElasticNet`.  A
-        penalty of zero for all atoms is (non-negative) least squares.  Pass a penalty of zero for the atom of
-        an intercept, and for atoms that are known to be present.
+        penalty of zero for all atoms is (non-negative) least squares.  A penalty of zero for some atoms suits
+        an intercept, or atoms that are known to be present.
     positive : bool or array_like of bool, shape (n_atoms,), default False
         Whether codes must not be negative: one bool for all atoms, or one bool for each atom.
     gram : array_like, shape (n_atoms, n_atoms), optional
@@ -427,7 +427,7 @@ class LassoProblem(FromStatistics, LassoModel):
             raise ValueError(f"which must select among {self.n_signals} signals: {error}") from None
         if energies.ndim != 1 or not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        # The copy does not share results that are computed later, so that solvers can be timed with the copy.
+        # The copy does not share results that are computed later, so that solvers on the copy can be timed.
         part = self._changed()
         # Read attributes of the copy, because another thread may compute correlations of the original
         # meanwhile.

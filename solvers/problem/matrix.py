@@ -28,7 +28,7 @@ from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 VALUES_AT_ONCE = 524_288
 # Number of values in a block of `UnitAtoms`.  A block takes 8 MB in single precision.
 VALUES_PER_BLOCK = 2**21
-# Norms that differ by at most this share of the largest count as equal.
+# Norms count as equal if their differences are at most this share of the largest norm.
 EQUAL_NORMS = 1e-6
 # Advice in the error message for a dictionary that is not finite.
 UNKNOWN = ": where features are unknown, pass a mask that is False there for every signal"
@@ -95,8 +95,8 @@ class MatrixAtoms(Atoms):
 
     @cached_property
     def _transposed(self) -> str | None:
-        # A matrix of zeros and ones that assigns features to groups also has columns of equal norms.  Such a
-        # matrix has zero rows.
+        # A matrix of zeros and ones that assigns features to groups also has columns of equal norms.  A
+        # matrix for groups also has rows of zeros.
         rows, of_rows = self.rows, self.squared_norms
         if rows is None or rows.shape[0] != rows.shape[1] or of_rows.min() == 0.0:
             return None
@@ -133,8 +133,8 @@ class MatrixAtoms(Atoms):
         if sparse.issparse(signals):
             return signals @ self.rows.T
         n_atoms, n_features = self.shape
-        # All signals are multiplied by one part of a large dictionary, which stays in cache, before the next
-        # part.
+        # A large dictionary is processed in parts.  All signals are multiplied by one part, which stays in
+        # cache, before the next part.
         step = max(VALUES_AT_ONCE // n_features, 1)
         if n_atoms <= step and n_features <= LONGEST_SUM:
             return np.matmul(signals[:, np.newaxis], self.rows.T)[:, 0]
@@ -149,7 +149,7 @@ class MatrixAtoms(Atoms):
 
     @cached_property
     def _parts(self) -> list[tuple[slice, sparse.csr_array]]:
-        """Slices of features and their sparse columns, with at most LONGEST_SUM entries in a row."""
+        """Slices of features with the sparse columns of each slice, at most LONGEST_SUM entries in a row."""
         if self.features_of_atom <= LONGEST_SUM:
             return [(slice(None), self.matrix)]
         slices = [slice(begin, begin + LONGEST_SUM) for begin in range(0, self.shape[1], LONGEST_SUM)]

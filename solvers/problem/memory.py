@@ -9,7 +9,7 @@ from snn.base.describe import Closed
 
 
 class memory_limit(Closed):
-    """Limit the memory that solvers take for what they compute from a dictionary; 1 GiB by default.
+    """Limit the memory for results that solvers compute from a dictionary; the default is 1 GiB.
 
     The limit holds in all threads for problems that are made after this call.  A problem keeps its limit.  In
     a ``with`` statement, the limit holds for problems that are made inside the block.  Solvers compare the

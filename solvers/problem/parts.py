@@ -9,8 +9,8 @@ from solvers._kernels.precision import SMALLEST_NORM
 from solvers.problem.lasso import LassoModel, LassoProblem, cached_for_any_weights
 from solvers.problem.penalty import Penalty
 
-# Signals with different masks share products if each signal knows at least this share of ||d_i||^2 (or
-# nothing) of each atom.
+# Signals with different masks share products if the known features of each atom have at least this share of
+# ||d_i||^2, or nothing, for each signal.
 LEAST_KNOWN = 1e-6
 
 

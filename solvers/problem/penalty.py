@@ -44,7 +44,7 @@ class ElasticNet(Value):
     """The penalty of the elastic net, ``sum_i l1_i |a_i| + l2_i / 2 a_i^2``.
 
     Codes with this penalty solve the LASSO with the dictionary [D, sqrt(diag l2)] and with n_atoms zeros
-    appended to each signal.  Similar atoms share a coefficient that the LASSO would give to one of them.
+    appended to each signal.  Similar atoms share a coefficient that the LASSO would give to a single atom.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Penalty(ElasticNet):
         return self.l1 if self.is_flat else np.where(self.l2 == 0.0, self.l1, np.inf)
 
     def at(self, atoms: np.ndarray) -> Penalty:
-        """Return the penalty of the atoms with these indices; an index may occur more than once."""
+        """Return the penalty of some atoms by their indices; an index may occur more than once."""
         return Penalty(self.l1.take(atoms), self.l2.take(atoms), self.positive.take(atoms))
 
     @staticmethod
@@ -201,7 +201,7 @@ class Penalty(ElasticNet):
         n_beyond = -1
         while True:
             beyond = multiple[row] > start
-            # Atoms only leave the set `beyond`, so that the set has not changed if its size has not.
+            # Atoms only leave the set `beyond`, so that the set is unchanged if its size is unchanged.
             if np.count_nonzero(beyond) in (0, n_beyond):
                 return multiple
             n_beyond = int(np.count_nonzero(beyond))
@@ -267,7 +267,7 @@ class Penalty(ElasticNet):
 def penalty_of(
     value: Any, squared_norms: np.ndarray, positive: Any = False, *, name: str = "penalty"
 ) -> Penalty:
-    """Return the penalty of a problem with atoms of these squared norms."""
+    """Return the penalty of a problem whose atoms have the given squared norms."""
     is_net, n_atoms = isinstance(value, ElasticNet), len(squared_norms)
     name, l1 = ("l1", value.l1) if is_net else (name, value)
     # `penalty_max` of one signal returns an array of shape (1,).
@@ -291,7 +291,7 @@ def penalty_of(
 
 
 def checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
-    """Return the penalty of a problem with these atoms."""
+    """Return the penalty of a problem with the given atoms."""
     checked = penalty_of(penalty, atoms.squared_norms, positive)
     if not atoms.is_matrix and checked.has_zeros:
         raise ValueError(
@@ -326,5 +326,5 @@ def largest_ratio(reach: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def unconstrained_multiple(along_signal: np.ndarray, squared_residual: np.ndarray) -> np.ndarray:
     """Return the kappa >= 0 that maximises ``kappa s.r - 1/2 kappa^2 ||r||^2``."""
-    # If the residual is zero, every multiple of it is zero.
+    # If the residual is zero, all multiples of the residual are zero.
     return np.maximum(along_signal / np.maximum(squared_residual, SMALLEST), 0.0)

@@ -15,7 +15,7 @@ SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
 
 
 def known_features(mask: Any, weights: Any) -> np.ndarray | None:
-    """Return which features are known for at least one signal, or None for all; arguments may be invalid."""
+    """Return True for features that are known for a signal, or None if all are; arguments are not checked."""
     if mask is None and weights is None:
         return None
     try:

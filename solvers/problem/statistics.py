@@ -22,7 +22,8 @@ LEAST_ROOT = 1e-3
 class FromStatistics:
     """The base of problems that can be made from statistics instead of a dictionary and signals."""
 
-    # Problems made from statistics have ||L L^T - G|| / ||G||, ||L s - b|| / ||b|| and the rank of G here.
+    # The errors ||L L^T - G|| / ||G|| and ||L s - b|| / ||b||, and the rank of G, of a problem from
+    # statistics.
     _factor: ClassVar[tuple[float, float, int] | None] = None
 
     @classmethod
@@ -50,8 +51,8 @@ class FromStatistics:
             ``b = signals @ D.T``, in the range of `gram`.
         energy : float or array_like, shape (n_signals,), or None
             ``||s||^2`` of each signal, on which the objective and `tol` depend.  The energy must be at least
-            the energy that the correlations imply, ``b @ pinv(G) @ b``.  None sets the energy to this
-            smallest value.
+            the energy that the correlations imply, ``b @ pinv(G) @ b``.  None sets the energy of each signal
+            to the smallest possible value.
         penalty, positive
             See `LassoProblem`.
 
@@ -92,7 +93,7 @@ class FromStatistics:
 def _factored(
     gram: Any, correlations: Any, energy: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float, int]]:
-    """Return atoms and signals with these statistics, the Gram matrix of the atoms, and `_factor`."""
+    """Return atoms and signals with the given statistics, the Gram matrix of the atoms, and `_factor`."""
     is_single = getattr(gram, "dtype", None) == np.float32
     precision = float(np.finfo(np.float32 if is_single else np.float64).eps)
     given = checks.real_array("gram", gram, shape=(None, None), meaning="(n_atoms, n_atoms)")
@@ -126,8 +127,8 @@ def _factored(
             f"correlations must lie in the range of gram, as signals @ D.T do; got {beyond[k]:.2g} outside "
             f"of it for signal {k}, at atoms of norm one: pass sums over the same observations"
         )
-    # Errors of implied energies, in units of n_atoms * precision, from the rounding of the Gram matrix and of
-    # correlations: one for each column of the factor.
+    # Effects of the rounding of the Gram matrix and of correlations on the implied energies, in units of
+    # n_atoms * precision, with a value for each column of the factor.
     lengths = np.abs(signals) / roots
     rounding = lengths**2 + 2.0 * lengths * norms_of_signals[:, np.newaxis]
     wrong = implied > (1.0 + ENERGY_ROUNDING) * energies + n_atoms * precision * rounding.sum(axis=1)
