@@ -116,7 +116,7 @@ def _list_largest(scratch, n_atoms, least, most):
 
 @inner
 def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, n_atoms, most, scratch):
-    """List up to `most` of the worst violators, above `tolerance` and above a share of the worst."""
+    """List up to `most` of the worst violators, above `tolerance` and a share of the worst violation."""
     excesses = scratch.excesses[:n_atoms]
     largest = _write_excesses(residual, l1_weights, inverse_norms, positive, excesses)
     if largest <= tolerance:

@@ -277,7 +277,7 @@ def _slacks(multiple, error, atoms, columns, values, work):
 
 @inner
 def _conjugates(multiple, reach, l1_weights, curvatures, columns):
-    """Return the sum of the conjugates of curved atoms outside the code; atoms of the code have slacks."""
+    """Return the sum of the conjugates of curved atoms outside the code; `_slacks` has atoms of the code."""
     conjugates = 0.0
     for k in range(columns.shape[0]):
         reach[columns[k]] = 0.0

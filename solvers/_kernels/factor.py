@@ -53,7 +53,7 @@ class WorkingSet(NamedTuple):
     # The following arrays have one entry, or row, for each member of S.
     factor: np.ndarray  # the factor U
     columns: np.ndarray  # columns of U that are being computed
-    active: np.ndarray  # places in W
+    active: np.ndarray  # places of the members of S in W
     sign: np.ndarray
     image: np.ndarray  # z = U^-T r
     value: np.ndarray  # the present values x

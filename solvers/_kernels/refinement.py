@@ -51,8 +51,8 @@ PATIENCE, LONGER, LAST_LIMIT = 12, 2.0, 4096.0
 # stage.
 FIRST_MARGIN, MARGIN = 2.0, 1.0
 # A code is astray if its gap exceeds this multiple of the best gap.  After a code that is astray, the next
-# stage starts from the best code without momentum.  If the code of that stage is astray, too, the stage after
-# that starts from rest.
+# stage starts from the best code without momentum.  If the code of the next stage is astray, too, the stage
+# after the next starts from rest.
 ASTRAY = 8.0
 # After LOST stages without a better code, the multiple is ASTRAY_IF_LOST.
 LOST, ASTRAY_IF_LOST = 8, 4.0

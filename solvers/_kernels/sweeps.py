@@ -97,7 +97,7 @@ def _add_drift(grid, position, amount, drift):
 
 @uncounted
 def sweep(grid, problem, on_support, least_drift, backwards, code, image, drift):
-    """Minimise over coefficients, position by position; return how many entered or left the support."""
+    """Minimise at each position in turn; return how many coefficients entered or left the support."""
     # on_support : True to minimise over nonzero coefficients only.
     # drift : for each position, a bound on how far its correlations (for kernels of norm one) have moved
     #     since the last visit to this position.  Positions with a drift below `least_drift` are skipped.

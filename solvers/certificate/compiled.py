@@ -21,7 +21,7 @@ LISTED = 64
 
 
 def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
-    """Return the certificates of a solver's codes: `optimality.measure`, up to rounding."""
+    """Return the certificates of a solver's codes, which equal `optimality.measure` up to rounding."""
     # For an array of atoms, compiled code is thirty times as fast for one signal and 256 atoms.
     if problem.atoms.rows is None:
         return measure(problem, codes)
@@ -84,7 +84,7 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
 def certify_and_list(
     problem: LassoProblem, codes: sparse.csr_array, n_listed: int
 ) -> tuple[Optimality, Largest]:
-    """Return `certify_screened` of codes that share one product, and the atoms of largest correlations."""
+    """Return the result of `certify_screened` with one product, and the atoms of largest correlations."""
     figures, largest = _screened(problem, codes, n_listed)
     return optimality_of(problem, codes, figures), largest
 

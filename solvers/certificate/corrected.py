@@ -1,9 +1,9 @@
 """Gaps at corrected dual points, which certify codes if penalties are zero or tiny.
 
 If a penalty is zero, or as small as the rounding of a correlation, the dual point of
-`solvers.certificate.optimality` is close to zero, and its gap proves nothing.  Instead, a small vector c is
-added to the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Penalties of zero*).
-The gap depends only on bounds on the norm of c and on the correlations of atoms with c.
+`solvers.certificate.optimality` is close to zero, and the gap at this point proves nothing.  Instead, a small
+vector c is added to the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Penalties of
+zero*).  The gap depends only on bounds on the norm of c and on the correlations of atoms with c.
 """
 
 from collections.abc import Callable
@@ -48,8 +48,8 @@ def corrected_gaps(
     problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Correlated | None = None
 ) -> np.ndarray:
     """Return `gaps` of codes, or smaller gaps from corrected dual points."""
-    # `gaps` are the gaps at multiples of the residuals.  If a penalty is zero, these gaps prove nothing and
-    # are replaced.  All gaps pass through this function, which returns no NaN.
+    # `gaps` are the gaps at multiples of the residuals.  If a penalty is zero, gaps at multiples of the
+    # residuals prove nothing and are replaced.  All gaps pass through this function, which returns no NaN.
     penalty, energies = problem.penalty, problem.energies
     has_zeros = penalty.has_zeros and not penalty.limits.all()
     # Return early, because the rest of the function takes a tenth of the time of a small problem.
@@ -79,7 +79,7 @@ def corrected_gaps(
 
 
 def probable_shift(matrix: np.ndarray) -> float:
-    """Return a lower bound, without rounding, on the smallest eigenvalue; LinAlgError if none is positive."""
+    """Return a lower bound, up to rounding, on all eigenvalues; LinAlgError if some are not positive."""
     inverse = np.linalg.inv(np.linalg.cholesky(matrix))
     # The sum of all inverse eigenvalues exceeds the inverse of the smallest eigenvalue.  The result is a
     # power of two, so that its bits hardly depend on the threads of BLAS.
@@ -270,7 +270,7 @@ class _Point:
     def _norm(self, excess: np.ndarray, eigenvalue: float) -> Any:
         """Return a bound on the norm of a vector that changes the correlations of independent atoms."""
         relative = np.divide(excess, self.norms, out=np.zeros_like(excess), where=excess > 0.0)
-        np.maximum(relative, SMALLEST_NORM, out=relative, where=excess > 0.0)  # squares do not underflow
+        np.maximum(relative, SMALLEST_NORM, out=relative, where=excess > 0.0)  # squares then do not underflow
         return self.up * np.sqrt(np.einsum("...i,...i->...", relative, relative) / eigenvalue)
 
     def _corrected(self, change_of: Callable[[np.ndarray], Change | None]) -> Correction:

@@ -1,8 +1,8 @@
 """Lines in the cone of atoms without a penalty; dual points are exactly orthogonal to these lines.
 
 If a combination of atoms with positive coefficients is zero, none of these atoms may have a positive
-correlation with a dual point.  Therefore, all correlations of these atoms with a dual point are zero
-(`docs/theory.md`, section 8, *Atoms that cancel each other*).
+correlation with a dual point.  Therefore, all atoms of the combination have correlations of zero with a dual
+point (`docs/theory.md`, section 8, *Atoms that cancel each other*).
 """
 
 from contextlib import suppress
@@ -23,7 +23,8 @@ LARGEST_DENOMINATOR = 10**6
 # Largest number of products of rational numbers, each of which takes one to three microseconds.  If more
 # products are needed, no lines are returned.
 MOST_PRODUCTS = 2**18
-# Largest number of passes that compute coefficients.  Each pass reduces the remainder to its rounding.
+# Largest number of passes that compute coefficients.  Each pass reduces the remainder by about the rounding
+# error of float64.
 MOST_PASSES = 8
 
 
@@ -36,8 +37,8 @@ class Lines(NamedTuple):
     # combination of the basis.
     others: np.ndarray
     rests: np.ndarray
-    # Correlations of these combinations (at most zero) if the correlation of each basis atom is equal to its
-    # penalty.
+    # Correlations of the combinations of the basis (at most zero), if the correlation of each basis atom is
+    # equal to its penalty.
     rooms: np.ndarray
 
 

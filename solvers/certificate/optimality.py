@@ -1,7 +1,7 @@
 """Certificates, which say how far codes are from the optimum.
 
 This module uses NumPy, SciPy and constants (`solvers._kernels.precision`).  The module calls no solver, and
-uses no result of a solver except the codes.  Contracts on imports in pyproject.toml state this rule, also for
+uses no result of a solver except the codes.  Contracts in pyproject.toml forbid imports of solvers, also in
 compiled certificates, and `make lint` checks the contracts.
 
 Each function starts from the residual r = s - a D of the codes and its correlations with the atoms.  With
@@ -59,7 +59,7 @@ def duality_gap(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
     This is a sum of terms that cannot be negative, whereas the difference of the two objectives would lose
     every digit of a small gap.  Bounds on all rounding errors are added, so that the result is never below
-    the exact gap of the code at this z (`docs/theory.md`, section 8).
+    the exact gap of the code at the dual point z (`docs/theory.md`, section 8).
 
     For the LASSO, kappa scales the residual so that no ``kappa |d_i.r|`` exceeds lambda_i (``kappa d_i.r`` if
     codes must not be negative).  Then h_i* is zero, and the terms are ``lambda_i |a_i| - kappa a_i d_i.r``.
@@ -115,7 +115,7 @@ def penalty_max(
 ) -> np.ndarray:
     """Return the smallest l1 penalty at which the code of each signal is zero, shape (n_signals,).
 
-    This penalty is ``max_i |d_i.s|``, or ``max_i max(d_i.s, 0)`` if codes must not be negative.
+    The smallest penalty is ``max_i |d_i.s|``, or ``max_i max(d_i.s, 0)`` if codes must not be negative.
 
     Parameters
     ----------

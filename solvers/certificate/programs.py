@@ -165,7 +165,7 @@ def norms_of(rows: np.ndarray) -> np.ndarray:
 
 
 def are_bounds(rows: np.ndarray) -> np.ndarray:
-    """Return which rows are bounds of one variable times a power of two, which a product computes exactly."""
+    """Return which rows bound one variable times a power of two, so that products with a point are exact."""
     is_one = np.count_nonzero(rows, axis=1) == 1
     return is_one & (np.frexp(np.abs(rows).sum(axis=1))[0] == 0.5)
 

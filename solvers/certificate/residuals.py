@@ -101,7 +101,7 @@ def _split_product(
     _, exponent = np.frexp(codes.data)
     term_exponent = np.full(n_signals, np.iinfo(np.int32).min // 2)
     np.maximum.at(term_exponent, row, exponent + atom_exponent)
-    # In this unit, the sum of n_terms terms of about 2^term_exponent has at most 53 bits.
+    # Counted in `unit`, the sum of n_terms terms of about 2^term_exponent has at most 53 bits.
     _, carry = np.frexp(n_terms)
     unit = (term_exponent + carry + 1 - EXACT_BITS).take(row) - atom_exponent + KEPT_BITS
     high = np.ldexp(np.rint(np.ldexp(codes.data, -unit)), unit)

@@ -73,7 +73,7 @@ class AtomProducts(Value):
         # The model may keep an object of this class, so that the object has no reference to the model.
         self._squared_norms = model.seen_atoms.squared_norms
         # The thresholds of neurons.  For an atom of norm zero, the threshold is the largest ||d_i||^2 of all
-        # atoms.  The neuron of such an atom has a negative drive and no weights, and never fires.
+        # atoms.  The neuron of an atom of norm zero has a negative drive and no weights, and never fires.
         self.diagonal = checks.read_only(model.seen_atoms.positive_squared_norms + model.curvatures)
         # Neurons of a network are in groups: `group_length` positive neurons, then the negative neurons of
         # the same atoms.

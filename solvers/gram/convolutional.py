@@ -19,7 +19,7 @@ parts:
     atom changes sign, and no atom outside S has a correlation with the residual above its penalty, the code
     is optimal.
 
-The objective falls in every round, because sweeps descend.  Except for rounding, the method therefore ends
+The objective falls in every round, because sweeps descend.  Therefore, except for rounding, the method ends
 from any start.  Steps are needed if kernels have mean zero, because slow changes of an image are then sums of
 many large coefficients, for which sweeps without steps would need thousands of passes.  The equations are
 solved by a Cholesky factorisation (`solvers.gram.nested_dissection`).
@@ -28,8 +28,8 @@ For a long signal and kernels of one dimension, windows are solved before the fi
 the grid are cut into windows of equal length, at least twice as long as kernels overlap.  All windows have
 the same Gram matrix, and are a batch for the active-set method of an array of atoms.  The signal of a window
 is the residual of all coefficients outside the window.  Every second window is solved at the same time.  The
-kernels of two such windows do not overlap, so that the objective falls.  A window takes a fraction of a
-millisecond, whereas smooth kernels, which overlap their neighbours, would need hundreds of sweeps.
+objective falls, because kernels of windows that are not neighbours do not overlap.  A window takes a fraction
+of a millisecond, whereas smooth kernels, which overlap their neighbours, would need hundreds of sweeps.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ DEPENDENT_DEFECT = 1e3
 OVERLAPS = 2
 # Largest number of atoms of a window.  The Gram matrix of a window with this number of atoms takes 134 MB.
 MOST_ATOMS = 4096
-# Smallest length of a signal that is divided into windows, in windows.  For shorter signals, computing the
-# Gram matrix of a window costs more than the windows gain.
+# A signal is divided into windows only if it has at least this number of windows.  For shorter signals,
+# computing the Gram matrix of a window costs more than the windows gain.
 FEWEST_WINDOWS = 8
 NO_CORRELATIONS = np.empty((0, 0))
 
@@ -204,7 +204,7 @@ class ActiveSetSearch:
                 continue
             target = np.where(step.crossed, 0.0, step.target)
             # Refuse a target whose penalty term exceeds the objective of the zero code.  If atoms are
-            # dependent, such a target may be so far away that the residual would lose all its digits.
+            # dependent, a target may be so far away that the residual would lose all its digits.
             if not np.abs(target) @ self._l1_weights.ravel()[step.support] <= self.problem.energies[0]:
                 self._take_back(step)
                 step, precise = None, False
@@ -429,7 +429,7 @@ class Windows:
 
 
 def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:
-    """Return the windows of a problem; None if windows gain nothing, or if penalties differ in position."""
+    """Return the windows of a problem; None if windows gain nothing, or if penalties vary with position."""
     dictionary = problem.atoms
     assert isinstance(dictionary, ConvolutionalAtoms)
     height, length = dictionary.kernels.shape[1:3]

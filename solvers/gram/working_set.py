@@ -5,8 +5,8 @@ each signal repeats these steps:
 
 1.  `solvers._kernels.active_set` solves the problem of the members of the working set W, with their Gram
     matrix.  When W has grown, the kernel continues with the same factor.
-2.  The residual r = s - a D of that code is computed from the atoms.  The correlations of atoms with the
-    residual say which atoms outside W violate their conditions, |d_i.r| > lambda_i.
+2.  The residual r = s - a D of the resulting code is computed from the atoms.  The correlations of atoms with
+    the residual say which atoms outside W violate their conditions, |d_i.r| > lambda_i.
 3.  The worst violators join W.  If there are no violators, the code is optimal.
 
 A few signals are solved one by one, and each of their rounds reads all atoms.
@@ -55,8 +55,8 @@ from solvers.problem.matrix import UnitAtoms
 from solvers.problem.parts import with_shared_mask
 from solvers.results.codes import AT_LIMIT, AT_PRECISION, GRAM, METHOD, Codes, as_sparse
 
-# Number of signals times atoms in one call of a kernel.  A call then takes a few milliseconds, so that Ctrl-C
-# takes effect soon.
+# Number of signals times atoms in one call of a kernel.  A call of this size takes a few milliseconds, so
+# that Ctrl-C takes effect soon.
 VALUES_PER_CALL = 100_000
 # Largest number of rounds for one signal, per atom of the dictionary.  A search reaches the limit only if
 # rounding errors make a support occur twice.

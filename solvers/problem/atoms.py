@@ -25,8 +25,8 @@ class Atoms(Value, Described, ABC):
 
     # True for `MatrixAtoms`, which have rows, columns and a Gram matrix.
     is_matrix = False
-    # Only `MatrixAtoms` have these two matrices.  `matrix` is D with zeros in features that are unknown for
-    # all signals, and `given` is D as the caller passed it.
+    # Only `MatrixAtoms` have the matrices `matrix` and `given`.  `matrix` is D with zeros in features that
+    # are unknown for all signals, and `given` is D as the caller passed it.
     matrix: Any
     given: Any
     # The array of atoms that compiled kernels read, or None if they cannot read the atoms.

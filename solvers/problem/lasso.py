@@ -41,7 +41,7 @@ class LassoModel(Value, Described):
         See `LassoProblem`.
     gram : array_like, shape (n_atoms, n_atoms), optional
         ``dictionary @ dictionary.T``, if it is known.  Otherwise the model computes this matrix, which takes
-        8 n_atoms^2 bytes.  If these bytes exceed the `memory_limit`, the model instead keeps a copy of a
+        8 n_atoms^2 bytes.  If this matrix exceeds the `memory_limit`, the model instead keeps a copy of a
         dense array of atoms in single precision, unless the 4 n_atoms n_features bytes of this copy exceed
         half the limit.
     mask, feature_weights : array_like, shape (n_features,), optional
@@ -225,7 +225,7 @@ class LassoModel(Value, Described):
         signals : array_like or compressed rows, shape (n_signals, n_features)
             One signal per row; for a single signal pass ``signal[np.newaxis]``.
         mask, feature_weights : array_like, optional
-            See `LassoProblem`.  This mask or these weights replace the mask or the weights of the model.
+            See `LassoProblem`.  The given mask or weights replace the mask or weights of the model.
         """
         problem = replaced(self, LassoProblem, more_follow=True, without=("correlations",))
         problem._set_signals(signals, mask, feature_weights)

@@ -38,7 +38,7 @@ class FromStatistics:
     ) -> Self:
         """Return a problem with the codes, objectives and gaps of a dictionary that is not available.
 
-        For a regression the statistics are ``X.T @ X``, ``X.T @ y`` and ``y @ y``.  These sums over
+        For a regression the statistics are ``X.T @ X``, ``X.T @ y`` and ``y @ y``.  The sums over
         observations may be added up in parts, on several computers, or over more observations than fit into
         memory.  The atoms of the problem are the rows of a factor L of the Gram matrix, ``L @ L.T = G``.  The
         signal has one more feature, for the energy that no atom explains.
