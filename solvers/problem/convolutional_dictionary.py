@@ -173,8 +173,8 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         """Return the inner products of signals with some kernels (rows) at all positions."""
         products = np.empty((len(signals), self.n_positions * len(kernel_rows)))
         for image, row in zip(signals.reshape(-1, *self.plane_shape), products, strict=True):
-            # The axis of pixels comes first, so that long runs of memory are copied.  BLAS accepts the
-            # transposed matrix.
+            # The axis of pixels comes first, so that long runs of memory are copied.  BLAS accepts a
+            # transposed matrix without a copy.
             patches = self._placed(image).reshape(kernel_rows.shape[1], -1)
             np.matmul(patches.T, kernel_rows.T, out=row.reshape(self.n_positions, -1))
         return products

@@ -187,8 +187,9 @@ class MatrixAtoms(Atoms):
         if not known.any():
             shape = self.shape[0], 1
             return MatrixAtoms(sparse.csr_array(shape) if self.rows is None else np.zeros(shape))
-        # An atom whose known features have a tiny norm becomes zero.  The correlations of such an atom are
-        # tiny, so that its code is zero unless its penalty is zero.  Certificates use the atom itself.
+        # An atom whose known features have a tiny norm becomes zero.  The correlations of an atom with a tiny
+        # norm are tiny, so that its code is zero unless its penalty is zero.  Certificates use the atom
+        # itself.
         with float_errors(under="ignore"):
             matrix = self.matrix[:, known] * np.sqrt(weights[known].astype(np.float64))[np.newaxis]
             matrix = matrix if self.rows is not None else matrix.tocsr()

@@ -1,4 +1,4 @@
-"""The limit on memory for what solvers compute from a dictionary."""
+"""The limit on memory for results that solvers compute from a dictionary."""
 
 from __future__ import annotations
 
