@@ -1,4 +1,5 @@
 """Compiled code of `solvers`.
 
-As in `snn._kernels`: contiguous arrays that the caller allocated, no checks, no errors.
+The rules of `snn._kernels` hold: the caller allocates contiguous arrays, and kernels check nothing and raise
+no errors.
 """

@@ -1,25 +1,26 @@
 """An active-set method for the LASSO, with the Gram matrix.
 
-In the coordinates x_i = sign_i a_i >= 0 of the atoms of the active set S, with G the Gram matrix (and the
-curvatures of the penalty on its diagonal) and b the correlations, the method alternates
+Let x_i = sign_i a_i >= 0 be the coordinates of the atoms of the active set S, G the Gram matrix (plus the
+curvatures of the penalty on its diagonal), and b the correlations.  The method alternates between two steps:
 
-    1.  solve G_SS y = r, r_i = sign_i b_i - lambda_i, and move from x towards y; atoms that would change
-        sign leave S on the way, and the equations are solved again;
-    2.  when y is reached, atoms outside S whose correlations with the residual exceed their
-        penalties (the violators) enter S, the worst together; at the optimum there is none.
+    1.  Solve G_SS y = r with r_i = sign_i b_i - lambda_i, and move from x towards y.  Atoms that would change
+        sign leave S on the way, and the equations are solved again.
+    2.  When y is reached, the worst violators enter S together.  Violators are atoms outside S whose
+        correlations with the residual exceed their penalties.  At the optimum, no atom is a violator.
 
-The objective falls in every round, except in steps of length zero.  Such steps come to an end, too: atoms
-that have just entered and would turn negative leave at once, and at least one entered atom remains, because y
-lies downhill and only these atoms can lead there.  So, except for rounding and ties, no support returns, and
-the method ends at the optimum from any start; from a good start it ends after a few rounds.  A start gives
-signs but no x: until y is reached for the first time, all atoms with y_i <= 0 leave together.  The caller
-bounds the number of rounds and certifies the codes.
+The objective falls in every round, except in steps of length zero.  Steps of length zero also come to an end.
+Atoms that have just entered and would turn negative leave at once, but at least one entered atom remains,
+because the objective falls towards y, and cannot fall without the entered atoms.  Therefore, except for
+rounding and ties, no support occurs twice, and the method reaches the optimum from any start.  From a good
+start, the method needs only a few rounds.  A start has signs but no values x.  Therefore, until y is reached
+for the first time, all atoms with y_i <= 0 leave together.  The caller bounds the number of rounds and
+certifies the codes.
 
-The cost depends on the size of the support: rounds run in a working set W, which holds S and atoms that may
-enter, with a copy of their part of the Gram matrix.  Full rows of the matrix are read only when W is solved,
-to find violators outside W.  If each signal has its own mask, there is no matrix: products of members, and
-correlations with the residual, are computed from the atoms.  `solvers.gram.working_set` calls `solve_within`
-without the matrix.
+The cost depends on the size of the support, because rounds run in a working set W.  W holds S and the atoms
+that may enter, with a copy of their part of the Gram matrix.  Full rows of the matrix are read only when W is
+solved, to find violators outside W.  If each signal has its own mask, there is no Gram matrix, and the
+products of members and the correlations with the residual are computed from the atoms.
+`solvers.gram.working_set` calls `solve_within` without the matrix.
 """
 
 import math
@@ -47,21 +48,21 @@ from solvers._kernels.products import GramMatrix
 # Violations below this share of the largest correlation count as rounding (1e-16 is one rounding).
 # Violations and correlations are divided by the norms of their atoms, so that scales of atoms do not matter.
 VIOLATION_ROUNDING = 1e-13
-# Violators enter S together if they exceed the share ENTERING of the worst violation.  Their number is at
-# most ENTERING_PER_ACTIVE times the size of S, or LEAST_ENTERING.  One at a time costs a third more if
-# hundreds enter; if too many enter, most leave again.  `python -m tests.benchmarks patches correlated`
-# measures these constants and the two below.
+# Violators enter S together if they exceed the share ENTERING of the worst violation.  At most
+# ENTERING_PER_ACTIVE times the size of S (but at least LEAST_ENTERING) enter together.  Entering one violator
+# at a time costs a third more if hundreds enter.  If too many violators enter together, most of them leave
+# again.  `python -m tests.benchmarks patches correlated` measures these constants and the two below.
 ENTERING = 0.5
 ENTERING_PER_ACTIVE = 0.125
 LEAST_ENTERING = 4
-# Number of violators that join W together: the size of S, but at least LEAST_JOINING.
+# The number of violators that join W together is the size of S, but at least LEAST_JOINING.
 LEAST_JOINING = 16
-# Number of atoms for which the first working set has room: 8 kB of the Gram matrix.
+# Number of atoms for which the first working set has room.  The Gram matrix of these atoms takes 8 kB.
 LEAST_CAPACITY = 32
 
 
-# The columns of a report, which has a row for each signal: the number of rounds; 1 if no violator is left,
-# else 0; the multiply-adds.
+# A report has a row for each signal, with three columns: the number of rounds, 1 if no violator is left
+# (otherwise 0), and the number of multiply-adds.
 N_ROUNDS, ENDED, N_MULTIPLY_ADDS = range(3)
 N_REPORTED = 3
 # Number of figures of the certificate, which precede the columns above in the report of `solve_and_certify`.
@@ -72,7 +73,7 @@ class Scratch(NamedTuple):
     """Work arrays with an entry for each atom."""
 
     residual: np.ndarray
-    is_member: np.ndarray  # True for members of W; all entries are False between two signals
+    is_member: np.ndarray  # all False before and after each signal
     places: np.ndarray
     signs: np.ndarray
     excesses: np.ndarray
@@ -98,7 +99,7 @@ def _write_excesses(residual, l1_weights, inverse_norms, positive, excesses):
 
 @inner
 def _list_largest(scratch, n_atoms, least, most):
-    """List in `places` up to `most` atoms with the largest `excesses` above `least`; return their number."""
+    """List in `places` up to `most` atoms with the largest `excesses` above `least`; return the count."""
     places, excesses = scratch.places, scratch.excesses
     count = 0
     for i in range(n_atoms):
@@ -115,7 +116,7 @@ def _list_largest(scratch, n_atoms, least, most):
 
 @inner
 def _violators(residual, l1_weights, inverse_norms, positive, share, tolerance, n_atoms, most, scratch):
-    """List up to `most` of the worst violators, above `tolerance` and above a share of the worst."""
+    """List up to `most` of the worst violators, above `tolerance` and a share of the worst violation."""
     excesses = scratch.excesses[:n_atoms]
     largest = _write_excesses(residual, l1_weights, inverse_norms, positive, excesses)
     if largest <= tolerance:
@@ -201,7 +202,7 @@ def _pivot(work, size, scratch):
 
 @inner
 def solve_within(work, n_members, size, tolerance, max_rounds, at_start, scratch):
-    """Solve the problem of the members of W; return (size of S, rounds left, True if it is solved)."""
+    """Solve the problem of the members of W; return (size of S, rounds left, True if solved)."""
     # The residual of the equations on S stays in `solution`.
     for k in range(max_rounds):
         rounds_left = max_rounds - k - 1
@@ -250,7 +251,7 @@ def join_listed(work, n_members, n_joining, atoms, terms, signal, scratch):
 
 @inner
 def list_joining(atoms, terms, signal, work, size, tolerance, scratch):
-    """List the worst violators outside S; return their number."""
+    """List the worst violators outside S; return the number of violators."""
     residual = scratch.residual
     atoms.write_residuals(signal, work, size, terms.correlations[signal], residual)
     for i in range(size):
@@ -263,7 +264,7 @@ def list_joining(atoms, terms, signal, work, size, tolerance, scratch):
 
 @inner
 def _begin(atoms, terms, signal, start, work, scratch):
-    """Make the atoms from which a signal starts the members of W; return the sizes of W and S."""
+    """Put the atoms from which a signal starts into W; return the sizes of W and S."""
     # Atoms with the largest |current| / ||d_i|| enter first.  Linearly dependent atoms stay outside S, and
     # atoms of norm zero are left out.
     places, excesses = scratch.places, scratch.excesses
@@ -284,8 +285,9 @@ def _begin(atoms, terms, signal, start, work, scratch):
 @inner
 def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratch, progress):
     """Solve for signals until W is full; return the capacity that W needs, or 0 after the last signal."""
-    # No references to arrays are counted here: counting would take longer than solving for a tiny signal.
-    # `progress` says where to continue: the signal, sizes of W and S, number of joining atoms, rounds left.
+    # References to arrays are not counted here, because counting would take longer than solving for a tiny
+    # signal.  `progress` has the state from which to continue: the index of the signal, the sizes of W and S,
+    # the number of joining atoms, and the number of rounds left.
     first, n_members, size, n_joining, rounds_left = progress
     residual, is_member = scratch.residual, scratch.is_member
     n_atoms = residual.shape[0]
@@ -337,9 +339,9 @@ def _go_on(atoms, terms, signals, start, max_rounds, codes, report, work, scratc
 def _solve_each(atoms, terms, signals, start, max_rounds, codes, report):
     """Write the optimal codes of some signals."""
     # atoms : `GramMatrix` or `WeightedAtoms`.
-    # start : `RowEntries`, a row for each signal: the atoms from which it starts and their currents,
-    #     ||d_i||^2 a_i or a multiple of it.  Their signs are the signs of the code; the largest enter first.
-    # codes, report : a row for each of `signals`; zeros at first.
+    # start : `RowEntries` with a row for each signal: the atoms from which the signal starts and their
+    #     currents ||d_i||^2 a_i, or a multiple of these currents.  The largest currents enter first.
+    # codes, report : a row for each of `signals`, with zeros at first.
     capacity = LEAST_CAPACITY
     for signal in signals:
         capacity = max(capacity, 2 * (start.pointers[signal + 1] - start.pointers[signal]))
@@ -360,8 +362,8 @@ def solve_and_certify(
     max_rounds, report, columns, values,
 ):  # fmt: skip
     """Write the entries of the optimal code of one signal and its report; return the number of entries."""
-    # array, ..., positive : the fields of `PenalisedAtoms`; a tuple would take longer to pass.
-    # signals, correlations : one row each.
+    # array, ..., positive : the fields of `PenalisedAtoms`, which would take longer to pass as a tuple.
+    # signals, correlations : arrays of one row.
     # report : the figures of `measure_code`, then the columns of a report of `solve_active_sets`.
     atoms, n_atoms = PenalisedAtoms(array, norms, l1_weights, curvatures, positive), array.shape[0]
     inverse_norms = np.zeros(n_atoms)
@@ -381,7 +383,7 @@ def solve_and_certify(
     return size
 
 
-# Compiled for calls from Python (`solvers.gram.working_set`).
+# These kernels are compiled for calls from Python (`solvers.gram.working_set`).
 enter_kernel, solve_within_kernel, refine_kernel = map(uncounted, (enter, solve_within, refine))
 copy_members_kernel = uncounted(copy_members)
 solve_active_sets = compiled(_solve_each)

@@ -1,10 +1,10 @@
 """Objective, duality gap and KKT violation of codes in an array of atoms.
 
-This module is `solvers.certificate.optimality` in compiled loops.  `solvers.certificate.optimality` and
-`solvers.certificate.residuals` explain the equations and the bounds on rounding, which are the same here.
-The kernels read only the signals, the weights of features, the atoms with their penalties, and the codes:
-neither a Gram matrix nor any other result of a solver.  The module also has the kernels that turn arrays of
-codes into compressed rows.
+This module computes the figures of `solvers.certificate.optimality` in compiled loops.
+`solvers.certificate.optimality` and `solvers.certificate.residuals` explain the equations and the bounds on
+rounding, which are the same here.  The kernels read only the signals, the weights of features, the atoms with
+their penalties, and the codes: neither a Gram matrix nor any other result of a solver.  The module also has
+the kernels that turn arrays of codes into compressed rows.
 """
 
 import math
@@ -68,7 +68,7 @@ def count_entries(rows, pointers):
 
 @inner
 def write_entries(rows, columns, values):
-    """Write the nonzero entries, row by row, and their columns; return their number."""
+    """Write the nonzero entries, row by row, and their columns; return the number of entries."""
     place = 0
     for k in range(rows.shape[0]):
         for i in range(rows.shape[1]):
@@ -83,27 +83,27 @@ read_entries = compiled(write_entries)
 
 
 class PenalisedAtoms(NamedTuple):
-    """An array of atoms, as signals see them, and their penalty."""
+    """An array of atoms, their norms in the weighted features, and their penalty."""
 
     array: np.ndarray
-    norms: np.ndarray  # empty if each signal sees the atoms differently
+    norms: np.ndarray  # empty if each signal has its own weights of features
     l1_weights: np.ndarray
     curvatures: np.ndarray
     positive: np.ndarray  # True for atoms whose codes must not be negative
 
 
 class Work(NamedTuple):
-    """Work arrays: the first three have an entry for each feature, the others an entry for each atom."""
+    """Work arrays: the first three have an entry for each feature, all others have one for each atom."""
 
     residual: np.ndarray
     exact: np.ndarray  # used again for the residual times the weights
     rest: np.ndarray
     correlations: np.ndarray
     reach: np.ndarray
-    # These two have values for the entries of a code.
+    # The next two arrays have values for the entries of a code.
     entry_correlations: np.ndarray
-    exponents: np.ndarray  # exponents e: the largest number of an atom lies in [2^(e-1), 2^e)
-    norms: np.ndarray  # of atoms as the present signal sees them
+    exponents: np.ndarray  # exponents e: the largest entry of an atom lies in [2^(e-1), 2^e)
+    norms: np.ndarray  # norms of atoms in the weighted features of a signal
 
 
 @callable_in_kernels
@@ -118,7 +118,7 @@ def new_work(n_features, n_atoms):
 def _add_split(exact, rest, row, magic, high, low):
     """Add (high + low) row to two sums: an exact sum, and a sum of remainders."""
     for j in range(row.shape[0]):
-        # This rounds row[j] to a multiple of a power of two, the last digit of `magic`.
+        # Round row[j] to a multiple of the last binary digit of `magic`, which is a power of two.
         kept = (row[j] + magic) - magic
         exact[j] += high * kept
         rest[j] += high * (row[j] - kept) + low * row[j]
@@ -142,7 +142,7 @@ def _largest_known_number(row, weights):
 
 @inner
 def _write_seen_norms(array, weights, norms):
-    """Write the norms of atoms as a signal sees them; `solvers.problem.parts.seen_norms` defines them."""
+    """Write the norms of atoms in weighted features, which `solvers.problem.parts.seen_norms` defines."""
     write_weighted_squares(array, weights, norms)
     for i in range(norms.shape[0]):
         if norms[i] < SMALLEST_SQUARED_NORM and _largest_known_number(array[i], weights) > 0.0:
@@ -205,7 +205,7 @@ def _objective(squared, l1_weights, curvatures, columns, values):
 
 @partial(inner, fastmath={"nnan", "nsz", "contract"})
 def _write_reach(atoms, norms, correlations, error, reach):
-    """Write `reach`: the largest that each correlation may be, its error included."""
+    """Write the `reach` of each correlation: its largest possible value, including its error."""
     # Return the largest reach / l1 weight of atoms without a curvature, the largest excess over an l1 weight,
     # and the number of atoms with a curvature.
     l1_weights, curvatures, positive = atoms.l1_weights, atoms.curvatures, atoms.positive
@@ -277,7 +277,7 @@ def _slacks(multiple, error, atoms, columns, values, work):
 
 @inner
 def _conjugates(multiple, reach, l1_weights, curvatures, columns):
-    """Return the sum of the conjugates of curved atoms outside the code; atoms of the code have slacks."""
+    """Return the sum of the conjugates of curved atoms outside the code; `_slacks` has atoms of the code."""
     conjugates = 0.0
     for k in range(columns.shape[0]):
         reach[columns[k]] = 0.0
@@ -314,9 +314,9 @@ def _curved_multiple(multiple, along, squared, reach, l1_weights, curvatures):
 @inner
 def measure_code(atoms, features, weights, columns, values, work, figures):
     """Write objective, duality gap and KKT violation of the code of one signal to `figures`."""
-    # weights : the weights w of features, or `NO_WEIGHTS`; a mask has ones and zeros.
+    # weights : the weights w of features (ones and zeros for a mask), or `NO_WEIGHTS`.
     # columns, values : the unique entries of the code, sorted by atom.
-    # work : `work.norms` are the norms of the atoms as the signal sees them.
+    # work : `work.norms` has the norms of the atoms in the weighted features.
     array, l1_weights, curvatures = atoms.array, atoms.l1_weights, atoms.curvatures
     (n_atoms, n_features), n_entries = array.shape, columns.shape[0]
     residual, correlations = work.residual, work.correlations
@@ -344,7 +344,7 @@ def measure_code(atoms, features, weights, columns, values, work, figures):
     error += n_features * QUANTUM / SMALLEST_NORM
 
     correlate(array, weighted, correlations)
-    # Atoms of the code are left out here; `_add_reach_of_code` adds them.
+    # Atoms of the code are left out at first, and `_add_reach_of_code` adds these atoms.
     for k in range(n_entries):
         of_entries[k], correlations[columns[k]] = correlations[columns[k]], 0.0
     ratio, violation, n_curved = _write_reach(atoms, work.norms, correlations, error, reach)
@@ -373,7 +373,7 @@ def measure_code(atoms, features, weights, columns, values, work, figures):
 @uncounted
 def measure_codes(atoms, signals, weights, codes, work, figures):
     """Write objective, duality gap and KKT violation of each code to a column of `figures`."""
-    # weights : the weights of features: a row for each signal, one row for all, or no row.
+    # weights : the weights of features, with a row for each signal, one row for all signals, or no row.
     # codes : `RowEntries` with unique entries, sorted by atom.
     copy(work.norms[: atoms.norms.shape[0]], atoms.norms)
     for k in range(signals.shape[0]):

@@ -1,6 +1,6 @@
 """The active set S inside a working set W of atoms, and the Cholesky factor of its Gram matrix.
 
-A place is the number of a member of W.  S is a list of places, in the order of the rows of the factor U with
+A place is the index of a member in W.  S is a list of places, in the order of the rows of the factor U with
 G_SS = U^T U, where G is the Gram matrix with the curvatures of the penalty on its diagonal.  U is stored by
 rows, together with z = U^-T r, so that U y = z solves the equations on S.  An atom that enters S appends a
 column to U.  For an atom that leaves S, plane rotations of rows delete the column.
@@ -17,14 +17,14 @@ import numpy as np
 from snn._kernels.compiling import callable_in_kernels, compiled, inlined, inner
 from solvers._kernels.dots import copy, dot, subtract
 
-# An atom counts as a linear combination of the atoms in S if projection on these leaves less than this share
-# of its squared norm.  The root of the share, 1e-5, is the least pivot of the factor: the relative error of a
-# solution is then about 1e-16 / 1e-10, and one refinement removes this error.
+# An atom counts as a linear combination of the atoms in S if its part orthogonal to these atoms has less than
+# this share of its squared norm.  The smallest pivot of the factor is then 1e-5, the root of the share.  The
+# relative error of a solution is about 1e-16 / 1e-10, and one refinement removes this error.
 INDEPENDENT = 1e-10
-# The share INDEPENDENT for `solve_on_supports`, whose supports do not change.
+# `solve_on_supports`, whose supports do not change, uses this share instead of INDEPENDENT.
 LEAST_PIVOT = 1e-13
-# Number of columns of U that are computed together, so that their sums do not wait for each other:
-# `python -m tests.benchmarks patches`.
+# Number of columns of U that are computed together, because independent sums are faster than sums in
+# sequence.  `python -m tests.benchmarks patches` measures this number.
 FACTOR_BLOCK = 8
 
 
@@ -34,14 +34,15 @@ class Terms(NamedTuple):
     correlations: np.ndarray  # shape (n_signals, n_atoms)
     l1_weights: np.ndarray  # shape (n_atoms,)
     curvatures: np.ndarray  # shape (n_atoms,), added to the diagonal of the Gram matrix
-    inverse_norms: np.ndarray  # shape (n_atoms,), 1 / ||d_i||; 0 for an atom of norm zero, which never enters
+    # Shape (n_atoms,), 1 / ||d_i||; 0 for an atom of norm zero, which never enters S
+    inverse_norms: np.ndarray
     positive: np.ndarray  # shape (n_atoms,): True for atoms whose codes must not be negative
 
 
 class WorkingSet(NamedTuple):
     """Arrays with room for `capacity` members of W."""
 
-    # These arrays have one entry, or row, for each member of W.
+    # The following arrays have one entry, or row, for each member of W.
     atoms: np.ndarray
     correlation: np.ndarray
     l1_weight: np.ndarray
@@ -49,15 +50,15 @@ class WorkingSet(NamedTuple):
     positive: np.ndarray
     gram: np.ndarray
     residual: np.ndarray
-    # These arrays have one entry, or row, for each member of S.
+    # The following arrays have one entry, or row, for each member of S.
     factor: np.ndarray  # the factor U
     columns: np.ndarray  # columns of U that are being computed
-    active: np.ndarray  # places in W
+    active: np.ndarray  # places of the members of S in W
     sign: np.ndarray
     image: np.ndarray  # z = U^-T r
     value: np.ndarray  # the present values x
     solution: np.ndarray  # the solution y of the equations
-    # This array has one entry, the multiply-adds so far.
+    # An array of one entry, the number of multiply-adds so far.
     n_multiply_adds: np.ndarray
 
 
@@ -73,7 +74,7 @@ def new_working_set(capacity):
 
 @inner
 def copy_members(new, work, n_members, size):
-    """Copy W to a larger working set; `size` of its members are in S."""
+    """Copy W, which has `size` members in S, to a larger working set."""
     copy(new.atoms[:n_members], work.atoms)
     copy(new.correlation[:n_members], work.correlation)
     copy(new.l1_weight[:n_members], work.l1_weight)
@@ -141,7 +142,8 @@ def refine(work, size):
 @inner
 def enter(work, size, places, signs, n_entering):
     """Append members of W to S and to the factor, except those that depend linearly on S."""
-    # Return the size of S.  The column of the first atom stays in columns[0], also if the atom did not enter.
+    # Return the size of S.  The column of the first atom stays in columns[0], even if the atom does not
+    # enter.
     for start in range(0, n_entering, FACTOR_BLOCK):
         n_block = min(FACTOR_BLOCK, n_entering - start)
         before = size
@@ -249,8 +251,8 @@ def _factorise(gram, curvatures, atoms, factor):
 def solve_on_supports(gram, curvatures, pointers, atoms, signals, right, solution):
     """Write ``G_SS^-1 right`` on the supports of some signals; NaN for a support of dependent atoms."""
     # pointers, atoms : the supports, as compressed rows.
-    # signals : the numbers of the signals to solve for.
-    # right, solution : a number for each entry of the supports.
+    # signals : the indices of the signals to solve for.
+    # right, solution : a value for each entry of the supports.
     largest = 0
     for signal in signals:
         largest = max(largest, pointers[signal + 1] - pointers[signal])

@@ -12,7 +12,7 @@ PRODUCTS_TOGETHER = 16
 
 @partial(inner, fastmath={"nnan", "nsz"})
 def _largest_of(row, factors, begin, end):
-    """Return the largest product times its factor, from `begin` up to `end`."""
+    """Return the largest of the products from `begin` up to `end`, times their factors."""
     largest = np.float32(-np.inf)
     for k in range(end - begin):
         i = np.uint64(begin + k)
@@ -22,7 +22,7 @@ def _largest_of(row, factors, begin, end):
 
 @inner
 def _select(values, atoms, count, n_kept):
-    """Move the `n_kept` largest of the first `count` values to the front, and their smallest to place 0."""
+    """Move the `n_kept` largest of the first `count` values to the front, the smallest of them to index 0."""
     low = 0
     high = count - 1
     last = n_kept - 1
@@ -53,12 +53,12 @@ def _select(values, atoms, count, n_kept):
 @uncounted
 def list_largest(products, factors, first, n_kept, counts, smallest, atoms, values):
     """Add a block of atoms to each signal's list of the largest products."""
-    # products : float32, a row for each signal: its inner products with the atoms `first`, `first + 1`, ...
-    # factors : float32, one number for each of these atoms; its products are multiplied by it.
-    # n_kept : least length of a list, if there are as many atoms.
+    # products : float32, a row of inner products for each signal, with the atoms `first`, `first + 1`, ...
+    # factors : float32, a factor for each of these atoms, which multiplies all products with the atom.
+    # n_kept : smallest length of a list, unless there are fewer atoms.
     # For each signal:
     # counts : the number of listed atoms.
-    # smallest : an upper bound on the values of all other atoms; -inf while there are none.
+    # smallest : an upper bound on the values of all other atoms, or -inf if there are no other atoms.
     # atoms, values : the listed atoms and their products times factors, in no order, with spare room.
     n_signals, n_products = products.shape
     room = atoms.shape[1]

@@ -28,7 +28,7 @@ from solvers._kernels.products import GramMatrix
 
 @inner
 def _change_penalty(work, n_members, size, terms, curvatures, scratch):
-    """Set the penalty of W to that of `terms`; return the size of S, and whether curvatures changed."""
+    """Change the penalty of W to the penalty of `terms`; return the size of S, and if curvatures changed."""
     # curvatures : the curvatures of the previous penalty.
     is_curved = False
     for i in range(n_members):
@@ -49,8 +49,8 @@ def _change_penalty(work, n_members, size, terms, curvatures, scratch):
 
 @compiled
 def solve_path(gram, terms, l1_weights, curvatures, max_rounds, codes, report):
-    """Write the optimal codes of one signal at each penalty; each starts from the previous support."""
-    # terms : the terms of the signal, of which the penalty (l1_weights, curvatures) is not read.
+    """Write the optimal code of one signal at each penalty; each code starts from the previous support."""
+    # terms : the terms of the signal, whose `l1_weights` and `curvatures` are not read.
     # l1_weights, curvatures, codes, report : a row for each penalty; `codes` and `report` are zeros at first.
     atoms, correlations = GramMatrix(gram), terms.correlations[0]
     work, scratch = new_working_set(LEAST_CAPACITY), new_scratch(correlations.shape[0])
@@ -84,6 +84,6 @@ def solve_path(gram, terms, l1_weights, curvatures, max_rounds, codes, report):
         report[k, ENDED] = ended
         report[k, N_MULTIPLY_ADDS] = work.n_multiply_adds[0]
         if not ended:
-            # This support may be wrong: start the next penalty from an empty support.
+            # This support may be wrong, so that the next penalty starts from an empty support.
             scratch.is_member[:] = False
             n_members = size = 0

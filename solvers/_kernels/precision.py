@@ -2,7 +2,7 @@
 
 In the standard model of floating point, the relative error of an operation is at most u = 2^-53.  A product
 that underflows has an absolute error of at most the smallest positive number.  The error of a sum of k
-products is then at most ``gamma(k) sum |x_i y_i|``, for any order of the additions, with or without fused
+products is then at most ``gamma(k) sum |x_i y_i|``, for additions in any order, with or without fused
 operations.
 
 References
@@ -16,7 +16,7 @@ import numpy as np
 
 # u: the largest relative error of one operation.
 UNIT_ROUNDOFF = 2.0**-53
-# The smallest positive number.  The error of a product that underflows is smaller.
+# The smallest positive number.  The error of a product that underflows is smaller than this number.
 QUANTUM = 2.0**-1074
 # The smallest norm of an atom or a signal that is accepted, and its square.  Relative to smaller norms,
 # duality gaps would be denormal numbers.
@@ -26,13 +26,15 @@ SMALLEST_NORM = 2.0**-485
 LARGEST = 2.0**1000
 # The number that replaces zero in denominators.
 SMALLEST = 2.0**-1022
-# Number of operations counted in addition to those of a sum: products with a multiple, differences, norms.
+# Number of operations that are added to the operations of a sum, for products with a multiple, differences
+# and norms.
 SPARE_OPERATIONS = 8
 # Factor on bounds that accounts for the rounding of the bounds themselves.
 SLACK = 1.01
 # Number of products in a partial sum.  A long sum adds up partial sums, so that its error bound grows slowly.
 LONGEST_SUM = 1024
-# Number of bits of the high part of an atom's numbers (relative to the largest), and of an exact sum.
+# Number of bits in the high part of an atom's entries, relative to its largest entry, and number of bits in
+# an exact sum.
 KEPT_BITS = 20
 EXACT_BITS = 53
 # Factor on the multiple of a residual, so that the result is a dual point in spite of rounding.
@@ -45,7 +47,7 @@ def gamma(n_operations: Any) -> Any:
 
 
 def operations_of_sum(n_products: int) -> int:
-    """Return the most operations that affect one product in a sum of `n_products` by partial sums."""
+    """Return the largest number of operations on one product in a sum of `n_products` by partial sums."""
     return min(n_products, LONGEST_SUM) + (n_products - 1) // LONGEST_SUM
 
 

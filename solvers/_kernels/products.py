@@ -60,13 +60,13 @@ class GramMatrix(NamedTuple):
         _subtract_rows(self.gram, work, size, residual)
 
     def write_inverse_norms(self, signal, inverse_norms):
-        """Write 1 / ||d_i|| as this signal sees the atoms, if signals differ; return the multiply-adds."""
+        """Write 1 / ||d_i|| in weighted features, if signals differ in weights; return the multiply-adds."""
         return 0
 
 
 @record
 class WeightedAtoms(NamedTuple):
-    """Atoms for signals with different weights of features, so that no product serves two signals."""
+    """Atoms for signals with different weights of features, so that each signal has its own products."""
 
     array: np.ndarray  # shape (n_atoms, n_features)
     signals: np.ndarray  # shape (n_signals, n_features)
@@ -98,7 +98,7 @@ class WeightedAtoms(NamedTuple):
     def write_inverse_norms(self, signal, inverse_norms):
         write_weighted_squares(self.array, self.weights[signal], inverse_norms)
         for i in range(inverse_norms.shape[0]):
-            # An atom that the signal hardly sees counts as an atom of norm zero.
+            # An atom with a tiny norm in the weighted features counts as an atom of norm zero.
             squared_norm = inverse_norms[i] if inverse_norms[i] >= SMALLEST_SQUARED_NORM else math.inf
             inverse_norms[i] = 1.0 / math.sqrt(squared_norm)
         return 2 * self.array.size

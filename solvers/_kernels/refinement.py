@@ -1,6 +1,7 @@
 """The stages of a spiking solver, which reads codes from spikes, and starts each stage from such a code.
 
-The simulator stops the network of a signal at its next look and calls `Looking.go_on`.  The whole loop is::
+A look is a time at which the simulator stops the network of a signal and calls `Looking.go_on`.  The whole
+loop is::
 
     begin at the best code                                   _begin_at_best, _begin_stage
     repeat, at each look:                                    look_at_one
@@ -32,8 +33,8 @@ FIRST_LOOK = 12.0
 LOOK_GROWTH = 2.0
 # Initial rate of the busiest neuron, without input from other neurons, in stages that start from zero.
 RATE_PER_DRIVE = 0.5
-# Potentials at the start of a stage, in thresholds.  0.5 is the mean of random potentials.  With this head
-# start, neurons that would fire soon do fire before a short run ends.
+# Potentials at the start of a stage, in units of the threshold.  0.5 is the mean of random potentials.  With
+# this head start, neurons that would fire soon do fire before a short run ends.
 HEAD_START = 0.5
 # From the second stage on, a neuron with a negative drive starts lower by LAG times that drive, so that the
 # simulator rarely examines it.
@@ -45,17 +46,19 @@ FIRST_LIMIT, LIMIT = 48.0, 24.0
 # After PATIENCE stages without a better code, stages may be LONGER times as long, up to LAST_LIMIT synaptic
 # time constants.
 PATIENCE, LONGER, LAST_LIMIT = 12, 2.0, 4096.0
-# The offset of an atom is closer to zero than its code: by this multiple of the largest entry of the Jacobi
-# step (FIRST_MARGIN in the first stage), plus the expected move of the atom, unknown in the first stage.
+# The offset of an atom is closer to zero than its code by MARGIN times the largest entry of the Jacobi step
+# (in the first stage, FIRST_MARGIN times), plus the expected move of the atom, which is unknown in the first
+# stage.
 FIRST_MARGIN, MARGIN = 2.0, 1.0
-# A code is astray if its gap exceeds this multiple of the best gap.  The next stage then starts from the best
-# code without momentum; if that code is astray, too, the stage after it starts from rest.
+# A code is astray if its gap exceeds this multiple of the best gap.  After a code that is astray, the next
+# stage starts from the best code without momentum.  If the code of the next stage is astray, too, the stage
+# after the next starts from rest.
 ASTRAY = 8.0
 # After LOST stages without a better code, the multiple is ASTRAY_IF_LOST.
 LOST, ASTRAY_IF_LOST = 8, 4.0
 # If the code of an atom must not be negative, the l1 weight of its negative neuron is larger by this multiple
-# of ||d_i|| ||s||.  No correlation exceeds that: the neuron is silent at the optimum, and its spikes are not
-# read.
+# of ||d_i|| ||s||.  No correlation exceeds this weight, so that the neuron is silent at the optimum.  The
+# solver does not read the spikes of the neuron.
 BARRED = 2.0
 # Factor on MARGIN, for each consecutive stage without a better code, in stages that start from rest.
 WIDER = 3.0
@@ -63,7 +66,7 @@ WIDER = 3.0
 # Multiply-adds of a gap for each atom, once the currents are known: one for the correlation of the atom with
 # the residual, four for terms of sums.
 PRODUCTS_OF_GAP = 5
-# Multiply-adds of the rate of a neuron, read through the window.
+# Multiply-adds for reading the rate of a neuron through the window.
 PRODUCTS_OF_RATE = 3
 
 # Outcomes of a look; NEW stands for a signal without a look.
@@ -78,7 +81,7 @@ LOOK = np.dtype(
         ("target", np.float64),  # the gap to reach
         ("gap", np.float64),  # gap of the best code so far
         ("gap_before", np.float64),  # gap of the best code when the stage began
-        ("step", np.float64),  # largest entry of the Jacobi step at the stage's start; 0 before it is known
+        ("step", np.float64),  # largest entry of the Jacobi step at the stage's start, or 0 if unknown
         ("momentum", np.float64),  # t_k of the accelerated gradient method
         ("duration", np.float64),  # simulated time of the stages that ended
         ("n_stages", np.int64),
@@ -91,11 +94,11 @@ LOOK = np.dtype(
 )
 
 # (rate, enough) of `Looking`: the rate of the busiest neuron in stages that start from a code, and the share
-# to which the gap has to fall before a stage ends.  FEW_SPIKES is for integers, and for exact time, in which
-# spikes are the cost.
+# to which the gap has to fall before a stage ends.  FEW_SPIKES is for integer arithmetic and for exact spike
+# times, where the cost is the number of spikes.
 FEW_SPIKES = 0.3, 0.2
-# FEW_STEPS is for clocks of real numbers, on which steps are the cost.  It saves an eighth of the steps on
-# patches, and a quarter with similar atoms.
+# FEW_STEPS is for clocks with real numbers, where the cost is the number of steps.  FEW_STEPS saves an eighth
+# of the steps on patches of images, and a quarter of the steps with similar atoms.
 FEW_STEPS = 0.4, 0.15
 
 # The five codes of a stage: the part of the origin that the network does not code; the best code so far; the
@@ -106,7 +109,7 @@ CODE, CURRENTS, STEPPED, STEPPED_CURRENTS = range(4)
 
 
 class Equations(NamedTuple):
-    """The optimality equations of signals: a row of correlations and an energy for each."""
+    """The optimality equations of signals, with a row of correlations and an energy for each signal."""
 
     correlations: np.ndarray
     l1_weights: np.ndarray
@@ -114,7 +117,8 @@ class Equations(NamedTuple):
     energies: np.ndarray
     positive: np.ndarray  # True for atoms whose codes must not be negative
     has_zeros: bool  # whether an atom has no l1 weight
-    neurons: np.ndarray  # shape (2, n_atoms): the positive neuron and the negative one, -1 if there is none
+    # Shape (2, n_atoms): the positive and the negative neuron of each atom, or -1.
+    neurons: np.ndarray
 
 
 @record
@@ -123,27 +127,27 @@ class Looking(NamedTuple):
 
     form: Form  # the weights of the positive neurons, one neuron for each atom
     equations: Equations
-    rate: float  # `rate` and `enough`: see `FEW_SPIKES`
+    rate: float  # `FEW_SPIKES` explains `rate` and `enough`
     enough: float
     max_duration: float
     refine: bool
     one_look: bool  # whether copies stop after a look
-    looks: np.ndarray  # `LOOK` of each signal
+    looks: np.ndarray  # a record of type `LOOK` for each signal
     stage_codes: np.ndarray  # shape (5, n_signals, n_atoms): OFFSET, BEST, ORIGIN, BEFORE, MOVED
     # Drives and states of neurons at the start of a stage, a row for each signal.
     soma_bias: np.ndarray
     potential: np.ndarray
     current: np.ndarray
-    moments: np.ndarray  # of the spike times since the stage began
+    moments: np.ndarray  # moments of the spike times since the stage began
     current_per_rate: float  # synaptic current at the start of a step, per unit of current at constant rates
     memory: np.ndarray  # shape (4, n_atoms)
 
     def stop_of(self, k):
-        """Return when the network of signal k is looked at next."""
+        """Return the time of the next look at the network of signal k."""
         return self.looks[k].stop
 
     def go_on(self, neurons, states, k):
-        """Look at the network of signal k; return whether it goes on, and the work done, in spikes."""
+        """Look at the network of signal k; return whether the network goes on, and the work in spikes."""
         look = self.looks[k]
         n_before = look.n_multiply_adds
         if look.status == NEW:
@@ -206,7 +210,7 @@ def _stepped(equations, k, i, currents):
 
 @inner
 def _estimated_gap(equations, k, code, currents):
-    """Return an estimate of the gap if l1 weights are zero: `_gap` is then at the dual point zero."""
+    """Return an estimate of the gap; if l1 weights are zero, `_gap` would use the dual point zero."""
     # The estimate assumes orthogonal atoms.  Only certificates decide whether a code is good enough.
     gap = 0.0
     for i in range(code.shape[0]):
@@ -237,7 +241,7 @@ def _measure(looking, k, code, currents):
 
 @inner
 def _read_rates(moments, time, scale, equations, offset, code):
-    """Write the offset plus the rates of a stage, through a smooth window over the whole stage."""
+    """Write a code: the offset plus the rates, read through a smooth window over the whole stage."""
     positive, neurons = equations.positive, equations.neurons
     square = time * time
     second = 30.0 * scale / (square * time)
@@ -254,9 +258,10 @@ def _read_rates(moments, time, scale, equations, offset, code):
 
 @inner
 def _start_network(looking, k, code, code_currents, rate):
-    """Write drive and state of the network of a stage; return the scale, 0 if no neuron is driven."""
-    # The network codes the part of the signal that the offset leaves.  It starts in the state in which rates
-    # code this part as ``code - offset``.  At the returned scale, the busiest neuron starts with `rate`.
+    """Write drive and state of the network of a stage; return the scale, or 0 if no neuron is driven."""
+    # The network codes the part of the signal that the offset does not code.  The network starts in the state
+    # in which its rates have the value ``code - offset``.  At the returned scale, the busiest neuron starts
+    # with `rate`.
     equations, look = looking.equations, looking.looks[k]
     diagonal, l1_weights, neurons = equations.diagonal, equations.l1_weights, equations.neurons
     offset, offset_currents = looking.stage_codes[OFFSET, k], looking.memory[STEPPED_CURRENTS]
@@ -288,9 +293,9 @@ def _start_network(looking, k, code, code_currents, rate):
 
 @inner
 def _move_on(codes, k, end, look, is_accelerated):
-    """Set the start of the next stage: the end of this one, extrapolated by momentum."""
-    # The momentum is that of the accelerated gradient method, and restarts when the code turns back.  It
-    # changes no sign of an atom, and brings no atom into the code.
+    """Set the start of the next stage to the end of this stage, extrapolated by momentum."""
+    # The momentum is that of the accelerated gradient method, and restarts when the code turns back.  The
+    # momentum changes no sign of a coefficient, and brings no atom into the code.
     origin, before, moved = codes[ORIGIN, k], codes[BEFORE, k], codes[MOVED, k]
     along = 0.0
     for i in range(end.shape[0]):
@@ -326,10 +331,11 @@ def _begin_stage(looking, k):
     look.gap_before = look.gap
     look.stop = min(FIRST_LOOK, looking.max_duration - look.duration)
     look.n_stages += 1
-    # After codes astray, stages start alternately from the best code and from rest.
+    # After codes that are astray, stages start alternately from the best code and from rest.
     is_carried = look.n_astray == 0 or look.n_astray % 2 == 1
     margin = (FIRST_MARGIN if look.n_stages == 1 else MARGIN) * step
-    # The margin of stages from rest grows: otherwise each of them would be the same as the one before.
+    # The margin of stages that start from rest grows, because otherwise each of these stages would repeat the
+    # previous stage.
     if not is_carried:
         margin *= WIDER**look.n_failed
     # The offset is the code, drawn towards zero by the margin and by a share of the last moves.
@@ -399,12 +405,13 @@ def _next_stage(looking, k, gap):
 
 @inner
 def look_at_one(looking, k):
-    """Look at the network of signal k at its time `stop`: end, begin a stage, or set the next look."""
+    """Look at the network of signal k at time `stop`; end the run, begin a stage, or set the next look."""
     look = looking.looks[k]
     time = look.stop
     gap = _read_codes(looking, k)
     time_left = looking.max_duration - look.duration
-    # The last look is at `time_left`: the sum of both durations may round to less than the maximum.
+    # The time is compared with `time_left`, because the sum of both durations may be rounded to less than the
+    # maximum.
     is_over = time >= time_left
     has_fallen = look.gap <= looking.enough * look.gap_before
     if look.gap <= look.target or is_over:

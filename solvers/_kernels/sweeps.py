@@ -6,9 +6,9 @@ reconstruction.  At each position, a sweep copies the pixels under the kernels, 
 after another, and writes the pixels back.
 
 A part of the Gram matrix belongs to some atoms, which are called members and are sorted.  Members first[p] up
-to first[p + 1] are at position p of the grid.  A column, which is also a row, has an entry for each member at
-a position whose kernels overlap.  Members at neighbouring positions in a row of the grid follow each other,
-so that a column consists of one run of members for each row of the grid in reach.
+to first[p + 1] are at position p of the grid.  A column of this symmetric matrix has an entry for each member
+at a position in reach, where kernels overlap.  Members at neighbouring positions in a row of the grid follow
+each other, so that a column consists of one run of members for each row of the grid in reach.
 """
 
 from typing import NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 from snn._kernels.compiling import inlined, inner, uncounted
 from solvers._kernels.dots import dot, minimised, subtract
 
-# Most passes of a sweep through the coefficients of one position before it moves on.
+# Largest number of passes through the coefficients of one position before a sweep moves on.
 PASSES = 2
 
 
@@ -36,11 +36,11 @@ class KernelGrid(NamedTuple):
     kernels: np.ndarray  # shape (n_kernels, height * width)
     norms: np.ndarray  # shape (n_kernels,)
     patch: np.ndarray  # shape (height * width,), a work array
-    n_multiply_adds: np.ndarray  # an array of one entry, the multiply-adds so far
+    n_multiply_adds: np.ndarray  # an array of one entry, the number of multiply-adds so far
 
 
 class GridProblem(NamedTuple):
-    """The penalty and the diagonal of a problem, a row for each position."""
+    """The penalty and the diagonal of a problem, with a row for each position."""
 
     l1_weights: np.ndarray
     diagonal: np.ndarray  # ||d_i||^2 plus the curvature of the penalty
@@ -61,7 +61,7 @@ class GramPart(NamedTuple):
 
 @inlined
 def _in_reach(place, reach, length):
-    """Return the range of places along a side of the grid whose kernels overlap with those at `place`."""
+    """Return the range of places along a side of the grid whose kernels overlap kernels at `place`."""
     return max(place - reach, 0), min(place + reach + 1, length)
 
 
@@ -95,10 +95,10 @@ def _add_drift(grid, position, amount, drift):
 
 @uncounted
 def sweep(grid, problem, on_support, least_drift, code, image, drift):
-    """Minimise over coefficients, position by position; return how many entered or left the support."""
+    """Minimise at each position in turn; return how many coefficients entered or left the support."""
     # on_support : True to minimise over nonzero coefficients only.
     # drift : for each position, a bound on how far its correlations (for kernels of norm one) have moved
-    #     since its last visit.  Positions with a drift below `least_drift` are skipped.
+    #     since the last visit to this position.  Positions with a drift below `least_drift` are skipped.
     n_positions, n_kernels = code.shape
     n_pixels = grid.patch.shape[0]
     n_changes = n_products = 0
@@ -183,9 +183,9 @@ def multiply(part, vector, product):
 
 
 # The kernels below fill the dense matrices of a sparse Cholesky factorisation.  A front has its own members,
-# which it eliminates, and members on its border, which are eliminated later.  Its lower triangle is kept in
-# three matrices: `own` x `own`, `border` x `own` and `border` x `border`.  `place` has the index of each
-# member in the front, or -1 for other members; the front's own members come first.
+# which it eliminates, and members on its border, which are eliminated later.  The lower triangle of a front
+# is kept in three matrices: `own` x `own`, `border` x `own` and `border` x `border`.  `place` has the index
+# of each member in the front, or -1 for other members; the front's own members come first.
 
 
 @uncounted

@@ -14,13 +14,14 @@ from solvers.problem.lasso import LassoProblem, in_blocks, unit_atoms_of
 from solvers.problem.parts import seen_norms
 
 NO_ROWS, NO_NORMS = checks.read_only(np.empty((0, 0))), checks.read_only(np.empty(0))
-# Number of codes that are screened together, and of atoms listed for each code in addition to its support.
+# Number of codes that are screened together, and number of atoms that are listed for each code in addition to
+# its support.
 SCREENED_TOGETHER = 512
 LISTED = 64
 
 
 def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
-    """Return the certificates of a solver's codes: `optimality.measure`, up to rounding."""
+    """Return the certificates of a solver's codes, which equal `optimality.measure` up to rounding."""
     # For an array of atoms, compiled code is thirty times as fast for one signal and 256 atoms.
     if problem.atoms.rows is None:
         return measure(problem, codes)
@@ -30,13 +31,13 @@ def certificates_of(problem: LassoProblem, codes: sparse.csr_array) -> Optimalit
 
 
 def optimality_of(problem: LassoProblem, codes: sparse.csr_array, figures: np.ndarray) -> Optimality:
-    """Return certificates from the figures of a kernel, shape (3, n_signals); correct their gaps."""
+    """Return certificates from the figures of a kernel, shape (3, n_signals); the gaps are corrected."""
     figures[DUALITY_GAP] = corrected_gaps(problem, codes, figures[DUALITY_GAP])
     return Optimality(*figures)
 
 
 def penalised_atoms(problem: LassoProblem) -> PenalisedAtoms:
-    """Return the array of atoms and the penalty of a problem, as kernels take them."""
+    """Return the array of atoms and the penalty of a problem in the form that kernels need."""
     # Kernels divide by the l1 weights of atoms without a curvature.  If a weight is zero, `corrected_gaps`
     # replaces the gaps.
     penalty, atoms = problem.penalty, problem.atoms
@@ -48,7 +49,7 @@ def penalised_atoms(problem: LassoProblem) -> PenalisedAtoms:
 
 
 def _figures_of(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
-    """Return the figures of codes, a column each, from all atoms."""
+    """Return the figures of codes from all atoms, with a column for each code."""
     atoms = penalised_atoms(problem)
     pointers, columns = _indices(codes.indptr), _indices(codes.indices)
     # Sparse signals and masks are made dense for a few signals at a time.
@@ -70,7 +71,7 @@ def _measured(problem: LassoProblem, atoms: PenalisedAtoms, codes: RowEntries) -
 
 
 def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimality:
-    """Return `certificates_of` by one product of matrices in single precision for all residuals."""
+    """Return the same as `certificates_of`, with one product in single precision for all residuals."""
     # The figures depend only on the correlations of the atoms of a code, and of the atoms that violate their
     # conditions or come closest to a violation.  The product, with bounds on its errors, excludes most atoms.
     # The kernel then measures the code in the dictionary of the few atoms that remain, or in the whole
@@ -83,7 +84,7 @@ def certify_screened(problem: LassoProblem, codes: sparse.csr_array) -> Optimali
 def certify_and_list(
     problem: LassoProblem, codes: sparse.csr_array, n_listed: int
 ) -> tuple[Optimality, Largest]:
-    """Return `certify_screened` of codes that share one product, and the atoms of largest correlations."""
+    """Return the result of `certify_screened` with one product, and the atoms of largest correlations."""
     figures, largest = _screened(problem, codes, n_listed)
     return optimality_of(problem, codes, figures), largest
 
@@ -92,7 +93,7 @@ def certify_and_list(
 def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> tuple[np.ndarray, Largest]:
     """Return the figures of some codes, and the atoms that correlate most with their residuals."""
     figures = np.empty((3, problem.n_signals))
-    _norms(problem)  # computes the norms of seen atoms once for all parts
+    _norms(problem)  # computes the norms of atoms once for all parts
     signals, weights = problem.dense_signals(), _weights(problem)
     # The residuals times the weights of features, and bounds on the norms of their errors.
     pulls = signals - codes @ problem.atoms.array
@@ -111,7 +112,8 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
     for k in range(problem.n_signals):
         ratios = largest.ratios[k, : largest.counts[k]]
         others, error = largest.others[k], largest.errors[k]
-        # Atoms with ratios up to `least` are left out: none has the largest ratio or the largest violation.
+        # Atoms with ratios up to `least` are left out, because none of them has the largest ratio or the
+        # largest violation.
         least = ratios.max() - 3.0 * error
         if is_curved or not is_uniform:
             least = min(least, 1.0 - 2.0 * error)
@@ -130,7 +132,7 @@ def _screened(problem: LassoProblem, codes: sparse.csr_array, n_listed: int) -> 
 
 
 def _adds_nothing(problem: LassoProblem, pull: np.ndarray, atoms: np.ndarray, ratio: float) -> bool:
-    """Return True if atoms outside `atoms`, with ratios up to `ratio`, add nothing to a signal's dual."""
+    """Return True if atoms outside `atoms`, with ratios up to `ratio`, add nothing to the dual objective."""
     # An atom adds nothing if its correlation with the best multiple of the residual is below its penalty.
     residual, weights = pull, _weights(problem)
     if len(weights):
@@ -162,7 +164,7 @@ def _weights(problem: LassoProblem) -> np.ndarray:
 
 
 def _norms(problem: LassoProblem) -> np.ndarray:
-    """Return the norms of atoms as all signals see them; `NO_NORMS` if signals have different weights."""
+    """Return the norms of atoms in the weighted features; `NO_NORMS` if signals have different weights."""
     return NO_NORMS if problem.has_own_weights else checks.read_only(seen_norms(problem)[0])
 
 

@@ -1,9 +1,9 @@
 """Gaps at corrected dual points, which certify codes if penalties are zero or tiny.
 
 If a penalty is zero, or as small as the rounding of a correlation, the dual point of
-`solvers.certificate.optimality` is close to zero, and its gap proves nothing.  Instead, a small vector c is
-added to the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Penalties of zero*).
-The gap depends only on bounds on the norm of c and on the correlations of atoms with c.
+`solvers.certificate.optimality` is close to zero, and the gap at this point proves nothing.  Instead, a small
+vector c is added to the residual r, so that r + c is a dual point (`docs/theory.md`, section 8, *Penalties of
+zero*).  The gap depends only on bounds on the norm of c and on the correlations of atoms with c.
 """
 
 from collections.abc import Callable
@@ -21,22 +21,23 @@ from solvers.problem.lasso import LassoModel, LassoProblem, in_blocks
 from solvers.problem.parts import in_groups, seen_features, seen_norms
 from solvers.workers.blas import one_blas_thread
 
-# Number of values of codes, or of signals, that are measured at a time: a few buffers of 8 MB.
+# Number of values of codes, or of signals, that are measured together, with a few buffers of 8 MB.
 BLOCK_ENTRIES = 2**20
 # A gap is corrected if it exceeds the share CERTAIN of the energy and a penalty is below SMALL ||d_i|| ||s||.
 CERTAIN = 1e-13
 SMALL = 1e-6
-# Most atoms for which one bound on the eigenvalues of their whole Gram matrix serves all signals.
+# Largest number of atoms for which one bound on the eigenvalues of the whole Gram matrix is used for all
+# signals.
 MOST_SHARED = 512
 # The dual point may be scaled back if correlations exceed their penalties by at most this share.
 MOST_SCALED = 1e-3
-# If atoms cancel each other, a penalty below LINE ||d_i|| ||s|| counts as zero.
+# If atoms cancel each other in a sum, a penalty below LINE ||d_i|| ||s|| counts as zero.
 LINE = 1e-12
-# Most rounds of a correction.  Each round adds the constraints that the previous round violated.
+# Largest number of rounds of a correction.  Each round adds the constraints that the previous round violated.
 MOST_ROUNDS = 8
 
-# A correction c is stored as a bound on ||c||, and for each atom a bound on |d_i.c| without the part that
-# takes a correlation back to its penalty.
+# A correction c is stored as a bound on ||c||, with a bound on |d_i.c| for each atom.  The bound on |d_i.c|
+# leaves out the part that takes a correlation back to its penalty.
 Correction = tuple[float, np.ndarray]
 NONE: Correction = (np.inf, np.zeros(1))
 # The effect of a correction c: a bound on ||c||, the reach of the corrected correlations, bounds on |d_i.c|.
@@ -46,12 +47,12 @@ Change = tuple[float, np.ndarray, np.ndarray]
 def corrected_gaps(
     problem: LassoProblem, codes: sparse.csr_array, gaps: np.ndarray, products: Correlated | None = None
 ) -> np.ndarray:
-    """Return the gaps of codes, or smaller gaps that corrected dual points prove."""
-    # `gaps` are those at multiples of the residuals.  If a penalty is zero, they prove nothing and are
-    # replaced.  All gaps pass through this function, which returns no NaN.
+    """Return `gaps` of codes, or smaller gaps from corrected dual points."""
+    # `gaps` are the gaps at multiples of the residuals.  If a penalty is zero, gaps at multiples of the
+    # residuals prove nothing and are replaced.  All gaps pass through this function, which returns no NaN.
     penalty, energies = problem.penalty, problem.energies
     has_zeros = penalty.has_zeros and not penalty.limits.all()
-    # Return early: the rest of the function takes a tenth of the time of a small problem.
+    # Return early, because the rest of the function takes a tenth of the time of a small problem.
     if len(gaps) == 1 and gaps[0] <= CERTAIN * energies[0] and not has_zeros:
         return gaps
     gaps = np.fmin(gaps, np.inf)
@@ -78,10 +79,10 @@ def corrected_gaps(
 
 
 def probable_shift(matrix: np.ndarray) -> float:
-    """Return a lower bound on the smallest eigenvalue, rounding ignored; LinAlgError if not positive."""
+    """Return a lower bound, up to rounding, on all eigenvalues; LinAlgError if some are not positive."""
     inverse = np.linalg.inv(np.linalg.cholesky(matrix))
-    # The sum of all inverse eigenvalues exceeds the inverse of the smallest one.  The result is a power of
-    # two, so that its bits hardly depend on the threads of BLAS.
+    # The sum of all inverse eigenvalues exceeds the inverse of the smallest eigenvalue.  The result is a
+    # power of two, so that its bits hardly depend on the threads of BLAS.
     return float(2.0 ** np.floor(np.log2(0.5 / np.einsum("ij,ij->", inverse, inverse))))
 
 
@@ -141,7 +142,7 @@ def _no_lines(model: LassoModel) -> dict[bytes, Lines]:
 def _gaps(problem: LassoProblem, codes: sparse.csr_array, products: Correlated | None) -> np.ndarray:
     """Return, for each code, the smaller of the gaps at the corrected residual and at the dual point 0."""
     residuals, correlations = products or correlated_residuals(problem, codes)
-    # An atom that no signal sees has the norm 0 here, and correlations of exactly 0.
+    # An atom that is zero in all known features has the norm 0 here, and correlations of exactly 0.
     norms = seen_norms(problem)[0].copy()
     if (is_faint := (norms > 0.0) & (norms <= SMALLEST_NORM)).any():
         largest = np.abs(seen_features(problem, problem.atoms.take(is_faint))).max(axis=1, initial=SMALLEST)
@@ -206,14 +207,14 @@ def gaps_at(
 
 @dataclass(eq=False)
 class _Point:
-    """One residual, or a row for each of several residuals, to be corrected to a dual point."""
+    """One residual, or several residuals as rows, with the data for correcting residuals to dual points."""
 
     problem: LassoProblem
-    # A function that returns atoms by their numbers, as the signal sees them; the norms of these atoms.
+    # A function that returns atoms by their indices, in the weighted features, and the norms of all atoms.
     take: Callable[[np.ndarray], np.ndarray]
     norms: np.ndarray
-    # Upper bounds on correlations, rounding included: on their values in the directions that the penalty
-    # limits (`reach`), and on their absolute values (`pulls`).
+    # Upper bounds on correlations, including rounding: `reach` bounds their values in the directions that the
+    # penalty limits, and `pulls` bounds their absolute values.
     reach: np.ndarray
     pulls: np.ndarray
     residual_norm: Any
@@ -222,7 +223,7 @@ class _Point:
 
     def __post_init__(self) -> None:
         self.up = 1.0 + gamma(self.problem.n_atoms + operations_of_sum(self.problem.n_features))
-        # Atoms whose correlations are limited, and by how much these correlations have to change.
+        # Atoms whose correlations have limits, and the amounts by which correlations exceed these limits.
         self.l1 = self.problem.l1_weights
         self.is_limited = (self.problem.curvatures == 0.0) & (self.norms > 0.0)
         self.excess = np.where(self.is_limited, np.maximum(self.reach - self.l1, 0.0), 0.0)
@@ -269,13 +270,14 @@ class _Point:
     def _norm(self, excess: np.ndarray, eigenvalue: float) -> Any:
         """Return a bound on the norm of a vector that changes the correlations of independent atoms."""
         relative = np.divide(excess, self.norms, out=np.zeros_like(excess), where=excess > 0.0)
-        np.maximum(relative, SMALLEST_NORM, out=relative, where=excess > 0.0)  # squares do not underflow
+        np.maximum(relative, SMALLEST_NORM, out=relative, where=excess > 0.0)  # squares then do not underflow
         return self.up * np.sqrt(np.einsum("...i,...i->...", relative, relative) / eigenvalue)
 
     def _corrected(self, change_of: Callable[[np.ndarray], Change | None]) -> Correction:
         """Return a correction that violates no constraint, or `NONE`."""
         up, l1 = self.up, self.l1
-        # First try to correct every excess.  Then leave tiny ones to scaling: their atoms may be dependent.
+        # First try to correct every excess.  Then leave tiny excesses to scaling, because their atoms may be
+        # dependent.
         for most in (0.0, MOST_SCALED):
             members = (self.excess > most * l1) | self.basis
             for _ in range(MOST_ROUNDS):
@@ -292,7 +294,7 @@ class _Point:
         return NONE
 
     def _in_span(self, members: np.ndarray) -> Change | None:
-        """Return a correction in the span of atoms, or None if they depend on each other."""
+        """Return a correction in the span of some atoms, or None if these atoms depend on each other."""
         is_few = np.count_nonzero(members) <= self.problem.n_features
         eigenvalue = least_eigenvalue(self.take(members)) if is_few else 0.0
         if eigenvalue == 0.0:
@@ -303,8 +305,8 @@ class _Point:
 
     def _along(self, members: np.ndarray) -> Change | None:
         """Return a correction along a direction that lowers all violated correlations, or None."""
-        # This correction serves dependent (for example equal) atoms of positive codes.  The direction is
-        # orthogonal to the lines.
+        # A correction along a direction serves dependent (for example equal) atoms of positive codes.  The
+        # direction is orthogonal to the lines.
         norms, basis, up, model = self.norms, self.basis, self.up, self.problem
         atoms, violated = self.take(np.arange(model.n_atoms)), members & ~basis
         eigenvalue = least_eigenvalue(atoms[basis])

@@ -1,8 +1,8 @@
 """Lines in the cone of atoms without a penalty; dual points are exactly orthogonal to these lines.
 
 If a combination of atoms with positive coefficients is zero, none of these atoms may have a positive
-correlation with a dual point.  So all their correlations are zero (`docs/theory.md`, section 8, *Atoms that
-cancel each other*).
+correlation with a dual point.  Therefore, all atoms of the combination have correlations of zero with a dual
+point (`docs/theory.md`, section 8, *Atoms that cancel each other*).
 """
 
 from contextlib import suppress
@@ -15,14 +15,16 @@ from solvers._kernels.precision import QUANTUM, WITHIN
 from solvers.problem.lasso import LassoModel
 from solvers.problem.parts import seen_features
 
-# A remainder of an atom at norm one, or a distance of a hull from zero, counts as rounding if it is smaller.
+# A remainder of an atom at norm one, or a distance of a hull from zero, counts as rounding if it is smaller
+# than this number.
 CONE_ROUNDING = 1e-10
 # Largest denominator of coefficients, so that ratios of small integers are recovered without rounding.
 LARGEST_DENOMINATOR = 10**6
-# Most products of rational numbers, which take one to three microseconds each.  If more are needed, no lines
-# are returned.
+# Largest number of products of rational numbers, each of which takes one to three microseconds.  If more
+# products are needed, no lines are returned.
 MOST_PRODUCTS = 2**18
-# Most passes that compute coefficients.  Each pass reduces the remainder to its rounding.
+# Largest number of passes that compute coefficients.  Each pass reduces the remainder by about the rounding
+# error of float64.
 MOST_PASSES = 8
 
 
@@ -31,28 +33,31 @@ class Lines(NamedTuple):
 
     # Linearly independent atoms that span the lines.
     basis: np.ndarray
-    # The other atoms, and their remainders (zero, or rounding) after a combination of the basis, a row each.
+    # The other atoms, and a row for each of them: the remainder (zero, or rounding) after subtraction of a
+    # combination of the basis.
     others: np.ndarray
     rests: np.ndarray
-    # Correlations of these combinations, at most zero: the correlation of a basis atom may reach its penalty.
+    # Correlations of the combinations of the basis (at most zero), if the correlation of each basis atom is
+    # equal to its penalty.
     rooms: np.ndarray
 
 
 def nearest_of_hull(units: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the weights (up to a factor) of the hull's point nearest to zero, and roughly its distance."""
+    """Return the weights (up to a factor) of the point of a hull nearest to zero, and its rough distance."""
     from scipy.optimize import nnls
 
     target = np.append(np.zeros(units.shape[1]), 1.0)
-    with suppress(RuntimeError):  # too many iterations
+    with suppress(RuntimeError):  # the error of `nnls` after too many iterations
         if len(units):
             return nnls(np.vstack([units.T, np.ones(len(units))]), target)
     return np.empty(0), np.inf
 
 
 def lines_of(model: LassoModel, atoms: np.ndarray) -> Lines:
-    """Return the lines in the cone of some atoms, with both signs of atoms whose codes may have either."""
-    # Modified Gram-Schmidt takes the atoms on lines, first those with the smallest penalty, and among these
-    # the largest first.  If zero is a point of the hull of the other atoms, atoms of this point are on lines.
+    """Return the lines in the cone of some atoms, where atoms that are not `positive` have both signs."""
+    # Modified Gram-Schmidt takes the atoms on lines in the order of their penalties, from the smallest.
+    # Among atoms with equal penalties, the largest remainder comes first.  If zero lies in the convex hull of
+    # the other atoms, the atoms that combine to zero are on lines, too.
     exponents = np.frexp(model.seen_atoms.norms[atoms])[1]
     left = units = np.ldexp(model.seen_atoms.take(atoms), -exponents[:, np.newaxis])
     is_on, penalties = ~model.positive[atoms], model.l1_weights[atoms]

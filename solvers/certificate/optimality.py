@@ -1,8 +1,8 @@
-"""Certificates: how far codes are from the optimum.
+"""Certificates, which say how far codes are from the optimum.
 
-This module uses NumPy, SciPy and constants (`solvers._kernels.precision`).  It calls no solver, and uses no
-result of a solver except the codes.  Contracts on imports in pyproject.toml state this, also for compiled
-certificates, and `make lint` checks them.
+This module uses NumPy, SciPy and constants (`solvers._kernels.precision`).  The module calls no solver, and
+uses no result of a solver except the codes.  Contracts in pyproject.toml forbid imports of solvers, also in
+compiled certificates, and `make lint` checks the contracts.
 
 Each function starts from the residual r = s - a D of the codes and its correlations with the atoms.  With
 weights w of features (a mask means weights of 1 and 0), correlations are d_i.(w r), squared norms are
@@ -59,7 +59,7 @@ def duality_gap(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
     This is a sum of terms that cannot be negative, whereas the difference of the two objectives would lose
     every digit of a small gap.  Bounds on all rounding errors are added, so that the result is never below
-    the exact gap of the code at this z (`docs/theory.md`, section 8).
+    the exact gap of the code at the dual point z (`docs/theory.md`, section 8).
 
     For the LASSO, kappa scales the residual so that no ``kappa |d_i.r|`` exceeds lambda_i (``kappa d_i.r`` if
     codes must not be negative).  Then h_i* is zero, and the terms are ``lambda_i |a_i| - kappa a_i d_i.r``.
@@ -83,8 +83,8 @@ def kkt_violation(problem: LassoProblem, codes: ArrayLike) -> np.ndarray:
 
         (||d_i||^2 + m_i) a_i = T(||d_i||^2 a_i + d_i.r, lambda_i)
 
-    The violation is the largest difference of the two sides, in the units of the correlations.  It is
-    continuous in the code, and zero only at the optimum.
+    The violation is the largest difference of the two sides, in the units of the correlations.  The violation
+    is continuous in the code, and zero only at the optimum.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def penalty_max(
 ) -> np.ndarray:
     """Return the smallest l1 penalty at which the code of each signal is zero, shape (n_signals,).
 
-    This penalty is ``max_i |d_i.s|``, or ``max_i max(d_i.s, 0)`` if codes must not be negative.
+    The smallest penalty is ``max_i |d_i.s|``, or ``max_i max(d_i.s, 0)`` if codes must not be negative.
 
     Parameters
     ----------
@@ -147,12 +147,12 @@ def checked_codes(problem: LassoProblem, codes: Any, *, name: str = "codes") -> 
 
 @np.errstate(over="ignore", invalid="ignore")
 def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
-    """Return the figures of checked codes, of signals with equal weights, shape (3, n_signals)."""
+    """Return the figures of checked codes of signals that have equal weights, shape (3, n_signals)."""
     penalty, weights, signals = problem.penalty, problem.feature_weights, problem.dense_signals()
     residuals, correlations = products = correlated_residuals(problem, codes)
     reach = penalty.reach(correlations)
 
-    # The next sums are over the entries of each code, in the order of its atoms.
+    # The sums over the entries of a code are computed in the order of its atoms.
     n_signals, n_atoms = codes.shape
     row, atom = np.arange(n_signals).repeat(np.diff(codes.indptr)), codes.indices
     place = row * n_atoms + atom
@@ -166,7 +166,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     kkt_violation = violations.max(axis=1, initial=0.0)
     costs = np.bincount(row, penalty_of_entry.value(codes.data), n_signals)
 
-    # From here on, all values, and every term of the gap, are rounded up.
+    # All values below, and every term of the gap, are rounded up.
     errors = np.multiply(residuals.correlation_errors[:, np.newaxis], seen_norms(problem), out=violations)
     squared_residual = residuals.squared_norms
     along_signal = np.einsum("ij,ij->i", signals, residuals.weighted)
@@ -174,7 +174,7 @@ def _figures(problem: LassoProblem, codes: sparse.csr_array) -> np.ndarray:
     kappa = penalty.dual_multiple(reach, along_signal, squared_residual)
     residual_norm = np.sqrt(squared_residual + (problem.n_features + n_atoms) * QUANTUM) + residuals.errors
     gaps = gaps_at(problem, codes, correlations, errors, reach, kappa, (1.0 - kappa) * residual_norm)
-    # If figures overflow, the gap is infinite: sums of them might be NaN.
+    # If figures overflow, the gap is infinite, because sums of these figures might be NaN.
     gaps[~np.isfinite(kkt_violation)] = np.inf
     figures = [0.5 * squared_residual + costs, corrected_gaps(problem, codes, gaps, products), kkt_violation]
     return np.fmin(figures, np.inf)

@@ -1,4 +1,4 @@
-"""Certificates of quadratic programs, computed from the program's own arrays; they call no solver.
+"""Certificates of quadratic programs, which are computed from the arrays of a program without a solver.
 
 For multipliers m >= 0 and nu, the Lagrangian L is at most the objective at every feasible point.  If L has at
 least the curvature l, its minimum is at least ``L(z) - ||grad L(z)||^2 / (2 l)`` for any z.  All bounds
@@ -16,20 +16,21 @@ from solvers.certificate.corrected import least_eigenvalue, probable_shift
 
 # The curvature of a singular matrix is proved to be at least minus this share of the trace.
 PROVED_SINGULAR = 1e-15
-# If there is no curvature and there are no bounds, the lower bound holds within this multiple of ||x||.
+# If there is no curvature and there are no bounds, the lower bound holds within a radius of this multiple of
+# the norm of the center.
 FAR_MULTIPLE = 10.0
-# Products are computed in the widest float type.  WIDE_ROUNDOFF is the roundoff of that type, in units of the
-# roundoff of float64.
+# Products are computed in the widest float type.  WIDE_ROUNDOFF is the roundoff of the widest type, in units
+# of the roundoff of float64.
 WIDE = np.longdouble
 WIDE_ROUNDOFF = max(float(np.finfo(WIDE).eps), 2.0**-63) / (2.0 * UNIT_ROUNDOFF)
-# Relative rounding of a result to float64, and of a few sums of it with bounds.
+# Relative error of rounding a result to float64 and of adding a few bounds to the result.
 FINAL_ROUNDING = 4.0 * UNIT_ROUNDOFF
-# Most rounds of a correction.  Each round fixes the variables that would reach their bounds.
+# Largest number of rounds of a correction.  Each round fixes the variables that would reach their bounds.
 MOST_FREED = 8
 
 
 class Program(NamedTuple):
-    """Minimise ``1/2 x'Hx + c'x`` subject to ``A x <= b``, bounds among these rows, and ``E x = f``."""
+    """Minimise ``1/2 x'Hx + c'x`` subject to ``A x <= b``, where rows of A may be bounds, and ``E x = f``."""
 
     hessian: np.ndarray
     linear: np.ndarray
@@ -49,7 +50,7 @@ class Bounds(NamedTuple):
 
 
 def scaled(program: Program) -> tuple[Program, np.ndarray]:
-    """Return the program in variables x / scales, with a diagonal near one; scales are powers of two."""
+    """Return the program in variables x / scales, with a diagonal near one; the scales are powers of two."""
     diagonal = np.diag(program.hessian)
     scales = 2.0 ** -np.rint(0.5 * np.log2(np.where(diagonal > 0.0, diagonal, 1.0)))
     hessian = program.hessian * np.outer(scales, scales)
@@ -62,18 +63,19 @@ def curvature_of(program: Program) -> tuple[float, np.ndarray]:
     squared = np.einsum("ij,ij->i", program.equations, program.equations)
     weights = 2.0 * np.abs(program.hessian).sum(axis=1).max() / np.where(squared > 0.0, squared, np.inf)
     bound = _proved(program, weights)
-    # If the matrix is singular even with the equations, the bound without them has less rounding.
+    # If the matrix is singular even with the equations, the bound without the equations has less rounding.
     without = _proved(program, 0.0 * weights) if bound <= 0.0 and len(weights) else -np.inf
     return (without, 0.0 * weights) if without > bound else (bound, weights)
 
 
 def _proved(program: Program, weights: np.ndarray) -> float:
-    """Return the bound for these weights; minus infinity if none is proved."""
+    """Return the bound for the given weights; minus infinity if no bound is proved."""
     hessian, equations, n = program.hessian, program.equations, len(program.hessian)
     whole = hessian + (equations.T * weights) @ equations
     sizes = np.abs(hessian) + (np.abs(equations).T * weights) @ np.abs(equations)
     trace = float(np.abs(np.diag(whole)).sum())
-    # Rump (2006), as in `least_eigenvalue`; then the rounding of the equations' part.
+    # The first bound is from Rump (2006), as in `least_eigenvalue`.  The second bound is on the rounding of
+    # the part that the equations add.
     rounding = SLACK * gamma(n + 2) * trace
     rounding += gamma(len(weights) + 2) * float(np.linalg.norm(sizes)) * bool(weights.any())
     if not whole.any():
@@ -113,7 +115,7 @@ def bounds_of(
         far = FAR_MULTIPLE * (float(np.linalg.norm(center)) or 1.0)
         reach = _reach(program, center)
         is_within = bool(np.isfinite(reach).all())
-        # Distances are from x, and the Lagrangian is that of the center.
+        # Distances are measured from x, but the Lagrangian is evaluated at the center.
         reach[np.isinf(reach)] = SLACK * (far + float(np.linalg.norm(x - center)))
         bend = 0.5 * max(-least, 0.0) * float(reach @ reach)
         flat = value - error - SLACK * (float(slopes @ reach) + bend)
@@ -148,7 +150,8 @@ def _lagrangian(
         total = total + np.abs(factors) @ _sizes(active, sides, x)
         gradient = gradient + factors @ active.astype(WIDE)
         sizes = sizes + np.abs(factors) @ np.abs(active)
-    # L has the term weights / 2 ||E x - f||^2, zero on the equations, and nu is `equal` - weights (E x - f).
+    # L has the term weights / 2 ||E x - f||^2, which is zero if the equations hold, and nu is `equal` -
+    # weights (E x - f).
     value -= 0.5 * SLACK * float(weights @ residual(program.equations, program.values, x)[1] ** 2)
     share = SLACK * WIDE_ROUNDOFF * gamma(2 * len(x) + np.count_nonzero(rows) + len(equal))
     errors = (share * sizes + FINAL_ROUNDING * np.abs(gradient)).astype(np.float64)
@@ -162,7 +165,7 @@ def norms_of(rows: np.ndarray) -> np.ndarray:
 
 
 def are_bounds(rows: np.ndarray) -> np.ndarray:
-    """Return which rows are bounds with a power of two, whose products with a point are exact."""
+    """Return which rows bound one variable times a power of two, so that products with a point are exact."""
     is_one = np.count_nonzero(rows, axis=1) == 1
     return is_one & (np.frexp(np.abs(rows).sum(axis=1))[0] == 0.5)
 
@@ -177,14 +180,14 @@ def _reach(program: Program, x: np.ndarray) -> np.ndarray:
 
 
 def distance_to_equations(program: Program, x: np.ndarray) -> float:
-    """Return a proved distance to a point that satisfies the equations, and bounds as x does, or inf."""
+    """Return a proved distance to a point that satisfies the equations and the bounds that x does, or inf."""
     matrix, distance = program.equations, 0.0
     if not len(matrix):
         return 0.0
     _, rest = residual(matrix, program.values, x)
     is_bound = are_bounds(program.rows)
     rows, room = np.abs(program.rows[is_bound]), program.limits[is_bound] - program.rows[is_bound] @ x
-    # Variables whose distance to a bound is smaller than the distance do not move.
+    # Variables that are closer to a bound than `distance` do not move.
     for _ in range(MOST_FREED):
         is_free = ~rows[room <= distance].any(axis=0)
         columns = matrix[:, is_free]
@@ -221,7 +224,7 @@ def _feasibility(
 
 
 def residual(matrix: np.ndarray, sides: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``matrix @ x - sides``, and a bound on its size, rounding included."""
+    """Return ``matrix @ x - sides``, and a bound on the absolute values, including rounding."""
     rest = (matrix.astype(WIDE) @ x.astype(WIDE) - sides).astype(np.float64)
     errors = WIDE_ROUNDOFF * gamma(len(x) + 2) * _sizes(matrix, sides, x) + FINAL_ROUNDING * np.abs(rest)
     return rest, np.abs(rest) + SLACK * errors

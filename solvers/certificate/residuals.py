@@ -31,11 +31,13 @@ class Residuals(NamedTuple):
 
     # The residuals r, shape (n_signals, n_features), with zeros in features that do not count.
     values: np.ndarray
-    # The residuals times the weights, w r; the same array as `values` without weights or with a mask.
+    # The residuals times the weights, w r; `weighted` is the array `values` itself without weights or with a
+    # mask.
     weighted: np.ndarray
     # Bounds on the norm of the error of r, or of sqrt(w) r with weights, shape (n_signals,).
     errors: np.ndarray
-    # Bounds on the errors of correlations d_i.(w r) for atoms of norm one as signals see them, (n_signals,).
+    # Bounds on the errors of correlations d_i.(w r) for atoms whose norm in the weighted features is one,
+    # shape (n_signals,).
     correlation_errors: np.ndarray
     # The squared norms sum_j w_j r_j^2, shape (n_signals,).
     squared_norms: np.ndarray
@@ -50,7 +52,8 @@ def residuals_of(
     together: bool = False,
 ) -> Residuals:
     """Return the residuals of codes, with weights w of features, accurate to about their own rounding."""
-    # With `together`, products of matrices are used: they are faster, but rounding depends on other codes.
+    # With `together`, products of matrices are used, which are faster, but whose rounding depends on other
+    # codes.
     n_features, n_terms = signals.shape[1], atoms.overlaps(codes)
     exact, rest, largest_rest = _split_product(atoms, codes, n_terms, together=together)
     values = np.subtract(signals, exact, out=exact)
@@ -58,7 +61,8 @@ def residuals_of(
     largest_weight: float | np.ndarray = 1.0
     weighted, n_more, seen = values, 0, values
     if weights is not None:
-        # These entries are set to zero, not multiplied by zero, because they may have overflowed.
+        # Entries of weight zero are set to zero, not multiplied by zero, because the entries may have
+        # overflowed.
         values[~np.broadcast_to(weights != 0, values.shape)] = 0.0
         if weights.dtype != np.bool_:
             weighted, seen = weights * values, np.sqrt(weights) * values
@@ -82,11 +86,11 @@ def residuals_of(
 def _split_product(
     atoms: Atoms, codes: sparse.csr_array, n_terms: np.ndarray, *, together: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a D as an exact part and a rest; and for each code the largest |low d| + |high low(d)|."""
+    """Return a D as an exact part plus a rest, and for each code the largest |low d| + |high low(d)|."""
     # A residual may be much smaller than the signal and the terms of the code, and would inherit the rounding
-    # of these.  So codes and atoms are split into high and low parts.  The high parts are multiples of powers
-    # of two with so few bits that all sums of their products are exact.  The low parts, and the errors of
-    # their products, are smaller by a factor of about 2^-20.
+    # errors of these terms.  Therefore, codes and atoms are split into high and low parts.  The high parts
+    # are multiples of powers of two with so few bits that all sums of their products are exact.  The low
+    # parts, and the errors of products with low parts, are smaller by a factor of about 2^-20.
     # Ozaki, Ogita, Oishi and Rump (2012), Numerical Algorithms 59, section 3.
     n_signals = codes.shape[0]
     row = np.arange(n_signals).repeat(codes.indptr[1:] - codes.indptr[:-1])
@@ -97,7 +101,7 @@ def _split_product(
     _, exponent = np.frexp(codes.data)
     term_exponent = np.full(n_signals, np.iinfo(np.int32).min // 2)
     np.maximum.at(term_exponent, row, exponent + atom_exponent)
-    # In this unit, the sum of n_terms terms of about 2^term_exponent has at most 53 bits.
+    # Counted in `unit`, the sum of n_terms terms of about 2^term_exponent has at most 53 bits.
     _, carry = np.frexp(n_terms)
     unit = (term_exponent + carry + 1 - EXACT_BITS).take(row) - atom_exponent + KEPT_BITS
     high = np.ldexp(np.rint(np.ldexp(codes.data, -unit)), unit)
@@ -132,7 +136,7 @@ class Correlated(NamedTuple):
 
 
 def correlated_residuals(problem: LassoProblem, codes: sparse.csr_array) -> Correlated:
-    """Return the residuals of codes and their correlations; a path uses products of matrices for them."""
+    """Return the residuals of codes and their correlations; for a path, use products of matrices."""
     atoms, together = problem.atoms, problem.penalty.is_stack and problem.atoms.rows is not None
     signals, weights = problem.dense_signals(), problem.feature_weights
     residuals = residuals_of(atoms, signals, codes, weights, together=together)

@@ -27,7 +27,7 @@ from solvers.results.codes import Codes, compressed_rows
 
 # Number of signals whose codes are computed first, if the choice of products depends on the size of supports.
 PILOTS = 4
-# Number of rows of the Gram matrix, for each signal of a batch, that a network has from the beginning.
+# Number of rows of the Gram matrix, for each signal of a batch, that are computed before the network runs.
 ROWS_PER_SIGNAL = 24
 
 
@@ -70,12 +70,13 @@ class AtomProducts(Value):
     """Products of atoms for the active-set method and for a network; curvatures are part of the diagonal."""
 
     def __init__(self, model: LassoModel) -> None:
-        # The model may keep this object, which therefore has no reference to the model.
+        # The model may keep an object of this class, so that the object has no reference to the model.
         self._squared_norms = model.seen_atoms.squared_norms
         # The thresholds of neurons.  For an atom of norm zero, the threshold is the largest ||d_i||^2 of all
-        # atoms: its neuron has a negative drive and no weights, and never fires.
+        # atoms.  The neuron of an atom of norm zero has a negative drive and no weights, and never fires.
         self.diagonal = checks.read_only(model.seen_atoms.positive_squared_norms + model.curvatures)
-        # Neurons of a network are in groups: `group_length` positive neurons, then their negative ones.
+        # Neurons of a network are in groups: `group_length` positive neurons, then the negative neurons of
+        # the same atoms.
         self.group_length = model.n_atoms
         # Multiply-adds of the Gram entries that were computed on demand for the network of one signal.
         self.n_multiply_adds = 0
@@ -113,7 +114,7 @@ class FullGram(AtomProducts):
 
     def __init__(self, model: LassoModel) -> None:
         super().__init__(model)
-        # The Gram matrix is computed here, before workers share it.
+        # The Gram matrix is computed in the constructor, before workers share the matrix.
         self._gram = model.gram
 
     @cached_property
@@ -155,7 +156,7 @@ class SharedProducts(GramOnDemand):
         self._memory_limit = problem.memory_limit
 
     def of_batch(self, problem: LassoProblem) -> SharedProducts:
-        """Return a copy for the network of one batch; its rows are freed with the batch."""
+        """Return a copy for the network of one batch, whose rows are freed with the batch."""
         # Computing the rows of the most driven atoms together takes a quarter of the time.
         other = replaced(self, without=("_inhibition",))
         signals, weights = problem.dense_signals(), problem.feature_weights
@@ -191,7 +192,7 @@ class SharedProducts(GramOnDemand):
 
     def batches(self, problem: LassoProblem, n_workers: int) -> list[slice]:
         """Return batches of signals that share products, limited by speed and by memory."""
-        # Size of the buffers of one signal: residuals, products and lists.
+        # Size of the buffers for the residual, the products and the lists of one signal.
         bytes_per_signal = (
             8 * (8 * problem.n_features + 8 * ATOMS_LISTED) + 4 * VALUES_PER_BLOCK // problem.n_features
         )
@@ -202,8 +203,8 @@ class SharedProducts(GramOnDemand):
 class OwnWeights(AtomProducts):
     """Products without a Gram matrix, for signals with different weights of features."""
 
-    # Products are computed from the atoms when they are needed, signal by signal, and count as part of the
-    # method.  So the masks of other signals do not change the bits of a code.
+    # Products are computed from the atoms when they are needed, signal by signal, and their multiply-adds
+    # count as part of the method.  Therefore, the masks of other signals do not change the bits of a code.
 
     def _products(self, problem: LassoProblem) -> WeightedAtoms:
         assert problem.feature_weights is not None
@@ -212,7 +213,7 @@ class OwnWeights(AtomProducts):
 
 
 class ConvolutionalGram(AtomProducts):
-    """The Gram matrix of a convolutional dictionary; only parts of it are ever computed."""
+    """The Gram matrix of a convolutional dictionary, of which only parts are ever computed."""
 
     # The parts consist of inner products of kernels, which all signals share.  Each position of the grid has
     # a channel for each kernel.  For codes of either sign, the channels of the positive neurons of all
@@ -224,7 +225,7 @@ class ConvolutionalGram(AtomProducts):
         self.group_length = self._dictionary.n_kernels
 
     def weights(self, *, positive: bool) -> StencilWeights:
-        """Return weights that are the same at every position."""
+        """Return convolutional weights, which are equal at all positions."""
         values = -self._dictionary.stencil
         if not positive:
             values = np.concatenate([values, -values], axis=3)

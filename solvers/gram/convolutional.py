@@ -1,6 +1,7 @@
 """An active-set method for the LASSO with a convolutional dictionary.
 
-The method serves supports of many thousands of atoms, whose Gram matrix G is sparse.  Each round does:
+The method serves supports of many thousands of atoms, whose Gram matrix G is sparse.  Each round has three
+parts:
 
 1.  Sweeps of coordinate descent, position by position, in the image (`solvers._kernels.sweeps`): one sweep
     over all coefficients, then several over the nonzero coefficients.  Hundreds of atoms, all over the grid,
@@ -10,24 +11,25 @@ The method serves supports of many thousands of atoms, whose Gram matrix G is sp
         (G_SS + diag gamma_S + mu diag g_S) (y - a_S) = b_S - sign lambda_S - (G_SS + diag gamma_S) a_S
 
     with gamma the curvatures of the penalty and g_i = ||d_i||^2 + gamma_i.  All atoms that would change sign
-    leave S together.  The step is undone if the sweeps that follow do not end below the objective of its
-    origin, or if the penalty term of y exceeds the objective of the zero code.  Then the code moves towards y
-    only until the first atom vanishes, and the damping mu grows.  After any other step, mu depends on the
-    share of the support that changed sign.
-3.  If no atom changes sign, the equations are solved without damping, to rounding.  If again no atom changes
-    sign, and no atom outside S has a correlation with the residual above its penalty, the code is optimal.
+    leave S together.  The step is undone if the sweeps that follow do not end below the objective at the
+    origin of the step, or if the penalty term of y exceeds the objective of the zero code.  After an undone
+    step, the code moves towards y only until the first atom vanishes, and the damping mu grows.  After any
+    other step, mu depends on the share of the support that changed sign.
+3.  If no atom changes sign, the equations are solved without damping, up to rounding errors.  If again no
+    atom changes sign, and no atom outside S has a correlation with the residual above its penalty, the code
+    is optimal.
 
-The objective falls in every round, because sweeps descend.  Except for rounding, the method therefore ends
-from any start.  Steps are needed if kernels have mean zero: slow changes of an image are then sums of many
-large coefficients, for which sweeps without steps would need thousands of passes.  The equations are solved
-by a Cholesky factorisation (`solvers.gram.nested_dissection`).
+The objective falls in every round, because sweeps descend.  Therefore, except for rounding, the method ends
+from any start.  Steps are needed if kernels have mean zero, because slow changes of an image are then sums of
+many large coefficients, for which sweeps without steps would need thousands of passes.  The equations are
+solved by a Cholesky factorisation (`solvers.gram.nested_dissection`).
 
-For a long signal and kernels of one dimension, windows come first.  The positions of the grid are cut into
-windows of equal length, at least twice as long as kernels overlap.  All windows have the same Gram matrix,
-and are a batch for the active-set method of an array of atoms; its signals are the residual of all other
-coefficients.  Every second window is solved at the same time: kernels of two such windows do not overlap, so
-that the objective falls.  A window takes a fraction of a millisecond, whereas smooth kernels, which overlap
-their neighbours, would need hundreds of sweeps.
+For a long signal and kernels of one dimension, windows are solved before the first sweep.  The positions of
+the grid are cut into windows of equal length, at least twice as long as kernels overlap.  All windows have
+the same Gram matrix, and are a batch for the active-set method of an array of atoms.  The signal of a window
+is the residual of all coefficients outside the window.  Every second window is solved at the same time.  The
+objective falls, because kernels of windows that are not neighbours do not overlap.  A window takes a fraction
+of a millisecond, whereas smooth kernels, which overlap their neighbours, would need hundreds of sweeps.
 """
 
 from __future__ import annotations
@@ -50,39 +52,43 @@ from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, Codes, as_sparse, drive_work, joined, rows_of
 
-# All constants are measured by `python -m tests.benchmarks convolution`; docs/convolution.md has the gains.
-# Most rounds for one signal.  Photographs need about a dozen, nearly dependent kernels about forty.
+# `python -m tests.benchmarks convolution` measures all constants; docs/convolution.md shows their gains.
+# Largest number of rounds for one signal.  Photographs need about a dozen rounds, and nearly dependent
+# kernels need about forty rounds.
 MOST_ROUNDS_OF_SIGNAL = 200
 # Number of sweeps in a cycle.  The first sweep is over all coefficients, the others are over the nonzero
 # coefficients at positions whose correlations have changed by the share LEAST_DRIFT of the penalty.
 CYCLE = 10
 LEAST_DRIFT = 3e-3
-# Most cycles before the first step, and before each later step.
+# Largest number of cycles before the first step, and before each later step.
 FIRST_CYCLES, CYCLES = 25, 15
-# Number of passes over windows, and most cycles after them: fewer, because a step in one dimension is cheap.
+# Number of passes over windows, and largest number of cycles after these passes.  Few cycles are allowed,
+# because a step in one dimension is cheap.
 WINDOW_PASSES = 4
 FIRST_CYCLES_OF_WINDOWS, CYCLES_OF_WINDOWS = 2, 3
 # Damping of steps, as a share of the diagonal.
 FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-2, 1e-8, 1.0
 # Factor on the damping after a step: DAMPING_GAIN times the share of the support that changed sign, limited
-# to the range from LEAST_CHANGE to MOST_CHANGE.  It is NO_CHANGE if no sign changed, and CHANGE_UNDONE after
-# a step that was undone.
+# to the range from LEAST_CHANGE to MOST_CHANGE.  The factor is NO_CHANGE if no sign changed, and
+# CHANGE_UNDONE after a step that was undone.
 DAMPING_GAIN = 15.0
 NO_CHANGE, LEAST_CHANGE, MOST_CHANGE, CHANGE_UNDONE = 0.1, 0.25, 3.0, 5.0
-# Damping of equations that are solved to rounding, as a share of the diagonal: with it, atoms may be linearly
-# dependent.  A refinement multiplies the error along an eigenvector by share / (share + eigenvalue).
+# Damping of equations that are solved up to rounding errors, as a share of the diagonal.  With this damping,
+# atoms may be linearly dependent.  A refinement multiplies the error along an eigenvector by share / (share +
+# eigenvalue).
 PRECISE_DAMPING = 1e-10
-# Most refinements of a solution.  Each refinement gains some digits; usually two or three are needed.
+# Largest number of refinements of a solution.  Each refinement gains some digits; usually two or three
+# refinements are needed.
 MOST_REFINEMENTS = 10
-# Atoms count as linearly dependent, and their equations as unsolvable, if the remaining defect exceeds
+# Atoms count as linearly dependent, so that their equations have no solution, if the remaining defect exceeds
 # rounding by this factor.
 DEPENDENT_DEFECT = 1e3
-# Length of a window, in units of the positions that a kernel overlaps on one side.
+# Length of a window, in units of the length of a kernel (both counted in positions of the grid).
 OVERLAPS = 2
-# Most atoms of a window, whose Gram matrix then takes 134 MB.
+# Largest number of atoms of a window.  The Gram matrix of a window with this number of atoms takes 134 MB.
 MOST_ATOMS = 4096
-# Least length of a signal, in windows.  For shorter signals, computing the Gram matrix of a window costs more
-# than the windows gain.
+# A signal is divided into windows only if it has at least this number of windows.  For shorter signals,
+# computing the Gram matrix of a window costs more than the windows gain.
 FEWEST_WINDOWS = 8
 NO_CORRELATIONS = np.empty((0, 0))
 
@@ -158,7 +164,7 @@ class ActiveSetSearch:
         self._tolerance = VIOLATION_ROUNDING * reach.max() * norms
         self._noise = VIOLATION_ROUNDING * problem.energies[0]
         self._grid = _kernel_grid(dictionary)
-        self.n_multiply_adds = self._grid.n_multiply_adds  # an array of one entry, which kernels increase
+        self.n_multiply_adds = self._grid.n_multiply_adds  # an array of one entry, to which kernels add
         self.code = np.zeros(by_position)
         # An atom of norm zero is never in the code.
         self.code.ravel()[atoms] = np.where(norms[atoms] > 0.0, currents / diagonal.ravel()[atoms], 0.0)
@@ -168,7 +174,7 @@ class ActiveSetSearch:
             self.image = self._image_left()
 
     def run(self, max_rounds: int) -> bool:
-        """Move to the optimum; return whether it was reached."""
+        """Move to the optimum; return whether the optimum was reached."""
         if not self.code.any() and not self._is_violated():
             return True
         step, precise = None, False
@@ -181,7 +187,8 @@ class ActiveSetSearch:
             self.n_rounds += 1
             self._sweep(n_cycles)
             n_cycles = later_cycles
-            # Undo a step if sweeps led back to its origin: otherwise the method would repeat it without end.
+            # Undo a step if sweeps led back to its origin, because otherwise the method would repeat the step
+            # without end.
             if step is not None and not self._rise(step) < -self._noise:
                 self._take_back(step)
                 step, precise = None, False
@@ -190,13 +197,13 @@ class ActiveSetSearch:
                 self._adapt_damping(step)
             step = self._step(precise)
             if not step.solves and step.crossed.any():
-                # The atoms are linearly dependent: move downhill until one of them vanishes.
+                # The atoms are linearly dependent, so that the code moves downhill until an atom vanishes.
                 self._move_to_crossing(step)
                 step, n_cycles = None, 0
                 continue
             target = np.where(step.crossed, 0.0, step.target)
-            # Refuse a target whose penalty term exceeds the objective of the zero code: for dependent atoms,
-            # it may be so far away that the residual would lose all its digits.
+            # Refuse a target whose penalty term exceeds the objective of the zero code.  If atoms are
+            # dependent, a target may be so far away that the residual would lose all its digits.
             if not np.abs(target) @ self._l1_weights.ravel()[step.support] <= self.problem.energies[0]:
                 self._take_back(step)
                 step, precise = None, False
@@ -222,7 +229,8 @@ class ActiveSetSearch:
 
     def _descend(self, windows: Windows) -> None:
         """Solve window after window; each pass is shifted by half a window."""
-        # For dependent kernels, rounding may let the objective of a window rise.  Such a pass is undone.
+        # For dependent kernels, rounding may let the objective of a window rise.  A pass that raises the
+        # objective is undone.
         for k in range(WINDOW_PASSES):
             code, image, objective = self.code.copy(), self.image, self._objective()
             offset = k % 2 * (windows.n_positions // 2)
@@ -358,8 +366,8 @@ def _refined(
     part: GramPart, factor: Factor, start: np.ndarray, defect: np.ndarray, tolerance: np.ndarray
 ) -> tuple[np.ndarray, float, int]:
     """Return the solution of ``G (y - start) = defect``, the largest remaining defect, and multiply-adds."""
-    # Defects are in units of `tolerance`.  If there are many solutions, the result is one near the start.  If
-    # there is none, because atoms are dependent, the result lies downhill from the start and far away, in a
+    # Defects are in units of `tolerance`.  If there are many solutions, the result is a solution near the
+    # start.  If atoms are dependent and there is no solution, the result is far away from the start, in a
     # direction in which the penalty falls and the image stays the same.
     solution = start
     largest = np.max(np.abs(defect) / tolerance, initial=0.0)
@@ -415,7 +423,7 @@ class Windows:
 
 
 def windows_of(problem: LassoProblem, diagonal: np.ndarray) -> Windows | None:
-    """Return the windows of a problem; None if they gain nothing, or penalties differ between positions."""
+    """Return the windows of a problem; None if windows gain nothing, or if penalties vary with position."""
     dictionary = problem.atoms
     assert isinstance(dictionary, ConvolutionalAtoms)
     height, length = dictionary.kernels.shape[1:3]

@@ -2,9 +2,9 @@
 
 Kernels overlap only with nearby kernels.  A strip of positions as wide as the reach of kernels therefore
 divides the grid into two sides, and the matrix has no entry between the sides.  Each side is divided in the
-same way, down to small rectangles.  Sides are eliminated before the strip between them, by dense products of
-matrices.  For n positions this takes n^(3/2) operations and n log n numbers.  A matrix of a hundred thousand
-atoms is factored in about a second.
+same way, down to small rectangles.  The two sides are eliminated before the strip that divides them, by dense
+products of matrices.  For n positions, the factorisation takes about n^(3/2) operations and stores about n
+log n numbers.  A matrix of a hundred thousand atoms is factored in about a second.
 
 References: George (1973), SIAM Journal on Numerical Analysis 10: nested dissection.  Duff and Reid
 (1983), ACM Transactions on Mathematical Software 9: fronts.
@@ -17,14 +17,15 @@ import numpy as np
 from solvers._kernels.sweeps import GramPart, add_entries, add_remainder
 from solvers.workers.blas import load_scipy_linalg
 
-# A rectangle with fewer members is not divided: `python -m tests.benchmarks convolution`.
+# A rectangle with fewer members is not divided.  `python -m tests.benchmarks convolution` measures this
+# number.
 LEAST_MEMBERS = 64
 
 
 class _Front(NamedTuple):
     """The rows of the factor of one rectangle, or of the strip that divides it."""
 
-    own: np.ndarray  # members eliminated here
+    own: np.ndarray  # members that are eliminated with this front
     border: np.ndarray  # members around the rectangle within reach of kernels, which are eliminated later
     triangle: np.ndarray  # the lower triangle of the factor, rows and columns of `own`
     below: np.ndarray  # the rows of `border` and columns of `own` of the factor
@@ -45,7 +46,7 @@ class Factor:
         self._is_eliminated = np.zeros(n_positions, dtype=np.bool_)
         self._place = np.full(n_members, -1)
         self._fronts: list[_Front] = []
-        self.n_multiply_adds = 0  # of the factorisation, and of all solutions so far
+        self.n_multiply_adds = 0  # multiply-adds of the factorisation and of all solutions so far
         self._eliminate(0, part.n_rows, 0, part.n_columns)
 
     def _eliminate(self, top: int, bottom: int, left: int, right: int) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +87,8 @@ class Factor:
         place[own] = place[border] = -1
         if len(own):
             n_own, n_border = len(own), len(border)
-            # First line: work of the triangle.  Second line: work of the rows below it, and their remainder.
+            # The first line counts the work for the triangle.  The second line counts the work for the rows
+            # below the triangle, and for the remainder of these rows.
             self.n_multiply_adds += n_own * (n_own + 1) * (n_own + 2) // 6
             self.n_multiply_adds += n_border * n_own * (n_own + n_border + 2) // 2
             triangle, failed = dpotrf(triangle, lower=1, clean=0, overwrite_a=1)

@@ -1,24 +1,24 @@
 """The active-set method for an array of atoms, with a Gram matrix or without one.
 
-With a Gram matrix, one kernel does everything (`codes_by_kernel`).  Without one, a `Search` for each signal
-repeats these steps:
+With a Gram matrix, one kernel does everything (`codes_by_kernel`).  Without a Gram matrix, a `Search` for
+each signal repeats these steps:
 
 1.  `solvers._kernels.active_set` solves the problem of the members of the working set W, with their Gram
-    matrix.  When W has grown, it continues with the same factor.
-2.  The residual r = s - a D of that code is computed from the atoms.  The correlations of atoms with the
-    residual say which atoms outside W violate their conditions, |d_i.r| > lambda_i.
+    matrix.  When W has grown, the kernel continues with the same factor.
+2.  The residual r = s - a D of the resulting code is computed from the atoms.  The correlations of atoms with
+    the residual say which atoms outside W violate their conditions, |d_i.r| > lambda_i.
 3.  The worst violators join W.  If there are no violators, the code is optimal.
 
-A few signals are solved one by one; each round reads all atoms.
+A few signals are solved one by one, and each of their rounds reads all atoms.
 
-Many signals share one product of matrices per round, in single precision (`solvers.problem.largest`): the
-residuals of all unfinished signals, times the dictionary.  For each signal, the product lists the atoms with
-the largest correlations with the residual, and bounds the correlations of all other atoms.  Correlations of
-listed atoms are then computed in double precision, and violators join W, until no listed atom violates its
-condition.  Then the signal takes part in the next product, until no atom at all violates its condition.
-After the first two products, each product also gives certificates (`certify_and_list`).  Before these are
-computed, the equations of the support are solved once more with its atoms in order, so that the bits of a
-code depend only on its support, not on the other signals.
+Many signals share one product of matrices per round, in single precision (`solvers.problem.largest`), in
+which the residuals of all unfinished signals are multiplied by the dictionary.  For each signal, the product
+lists the atoms with the largest correlations with the residual, and bounds the correlations of all other
+atoms.  Correlations of listed atoms are then computed in double precision, and violators join W, until no
+listed atom violates its condition.  Then the signal takes part in the next product, until no atom of the
+dictionary violates its condition.  After the first two products, each product also gives certificates
+(`certify_and_list`).  Before certificates are computed, the equations of each support are solved once more
+with sorted atoms, so that the bits of a code depend only on its support, not on other signals.
 """
 
 from collections.abc import Sequence
@@ -55,22 +55,24 @@ from solvers.problem.matrix import UnitAtoms
 from solvers.problem.parts import with_shared_mask
 from solvers.results.codes import AT_LIMIT, AT_PRECISION, GRAM, METHOD, Codes, as_sparse
 
-# Number of signals times atoms in one call of a kernel.  A call then takes a few milliseconds, so that Ctrl-C
-# is quick.
+# Number of signals times atoms in one call of a kernel.  A call of this size takes a few milliseconds, so
+# that Ctrl-C takes effect soon.
 VALUES_PER_CALL = 100_000
-# Most rounds for one signal, per atom of the dictionary.  A search reaches the limit only if rounding errors
-# make a support return.
+# Largest number of rounds for one signal, per atom of the dictionary.  A search reaches the limit only if
+# rounding errors make a support occur twice.
 ROUNDS_PER_ATOM = 10
-# Without a Gram matrix, the number of violators that join W together is the size of S, but at least this.
+# Without a Gram matrix, the number of violators that join W together is the size of S, but at least this
+# number.
 LEAST_JOINING_WITHOUT_GRAM = 60
-# Number of atoms listed for each signal, in addition to its support: `python -m tests.benchmarks 65,536`.
+# Number of atoms listed for each signal, in addition to its support.  `python -m tests.benchmarks 65,536`
+# measures this number.
 ATOMS_LISTED = 128
 # Number of shared products without certificates at the beginning, while codes still change much.
 PLAIN = 2
 
 
 def rounds_allowed(max_rounds: int | None, n_atoms: int) -> int:
-    """Return the most rounds for one signal: `max_rounds`, or ROUNDS_PER_ATOM for each atom."""
+    """Return the allowed number of rounds for one signal: `max_rounds`, or ROUNDS_PER_ATOM for each atom."""
     return ROUNDS_PER_ATOM * n_atoms if max_rounds is None else max_rounds
 
 
@@ -104,11 +106,11 @@ def write_path(
     report: np.ndarray,
 ) -> None:  # fmt: skip
     """Solve a path as `solve_path` does, with the Gram matrix of only the atoms that may be active."""
-    # The first members are the atoms with the largest correlations.  The path is solved for these members.
+    # The first members are the atoms with the largest correlations.  The path is solved for the members.
     # Then atoms that violate their conditions join, beginning at the largest penalties, and the path is
     # solved again from the first violation on.
     n_first, begin = min(atoms.shape), 0
-    with float_errors(over="ignore"):  # in units of tiny norms
+    with float_errors(over="ignore"):  # a product with the inverse of a tiny norm may overflow
         ratios = np.abs(terms.correlations[0]) * terms.inverse_norms
     tolerance = VIOLATION_ROUNDING * ratios.max()
     members, joining = np.empty(0, dtype=np.int64), np.argpartition(ratios, -n_first)[-n_first:]
@@ -137,12 +139,12 @@ def write_path(
 def entries_at(start: RowEntries, signal: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the atoms from which a signal starts, and their currents."""
     entries = slice(start.pointers[signal], start.pointers[signal + 1])
-    # Joining atoms have the same type (int64), so that kernels are compiled once.
+    # Starting and joining atoms have the same type (int64), so that kernels are compiled once.
     return start.columns[entries].astype(np.int64), start.values[entries]
 
 
 class Members:
-    """The working set W of atoms with their part of the problem; W serves one signal after the other."""
+    """The working set W of atoms with their part of the problem; W is used for one signal after the other."""
 
     def __init__(self, problem: LassoProblem, capacity: int) -> None:
         self.problem = problem
@@ -150,7 +152,7 @@ class Members:
         self.inverse_norms = inverse_norms(problem.atoms.squared_norms)
         weights = problem.feature_weights
         self.root_weights = None if weights is None else np.sqrt(weights.astype(np.float64))
-        self._is_listed = np.zeros(problem.n_atoms, dtype=np.bool_)  # False between two uses
+        self._is_listed = np.zeros(problem.n_atoms, dtype=np.bool_)  # all False before and after each use
         self.work, self.scratch = new_working_set(capacity), new_scratch(capacity)
         self.rows = np.empty((capacity, problem.n_features))
 
@@ -162,10 +164,10 @@ class Members:
         return is_among
 
     def join(self, before: int, size: int, atoms: np.ndarray, rows: np.ndarray, features: np.ndarray) -> int:
-        """Append atoms to W, of whose members `size` are in S; return the new number of members."""
+        """Append atoms to W, which has `size` members in S; return the new number of members."""
         after = before + len(atoms)
         if after > len(self.rows):
-            # Room for twice as many members costs little: `np.empty` does not touch the memory.
+            # Room for twice as many members costs little, because `np.empty` does not touch the memory.
             old, old_rows = self.work, self.rows
             self.work, self.scratch = new_working_set(2 * after), new_scratch(2 * after)
             copy_members_kernel(self.work, old, before, size)
@@ -188,7 +190,7 @@ class Members:
 
 
 class Search:
-    """The method for one signal; the searches of many signals share one W, and use it in turn."""
+    """The method for one signal; the searches of many signals use the same W one after the other."""
 
     def __init__(self, members: Members, signal: int, max_rounds: int | None) -> None:
         self.members = members
@@ -197,7 +199,7 @@ class Search:
         self._roots = roots if roots is None or roots.ndim == 1 else roots[signal]
         self.features = self.weighted(members.signals[signal])
         self._tolerance = VIOLATION_ROUNDING * float(norms_of(self.features[np.newaxis])[0])
-        # The present code: its atoms, their values, the residual and the objective.
+        # The present code, as the atoms and the values of its entries, with its residual and its objective.
         self.atoms, self.code = np.empty(0, dtype=np.int64), np.empty(0)
         self.residual, self.objective = self.features, np.inf
         self.n_members = self._size = 0
@@ -217,9 +219,10 @@ class Search:
         return self.weighted(self.members.problem.atoms.take(atoms))
 
     def start(self, start: RowEntries, signal: int) -> bool:
-        """Solve the problem of the atoms of a start; return whether it is solved."""
+        """Solve the problem of the atoms of a start; return whether the problem is solved."""
         atoms, currents = entries_at(start, signal)
-        # Keep at most n_features atoms: more would be dependent.  An atom of norm zero is never a member.
+        # Keep at most n_features atoms, because more atoms would be dependent.  An atom of norm zero is never
+        # a member.
         relative = np.abs(currents) * self.members.inverse_norms[atoms]
         largest = np.argsort(-relative, kind="stable")[: len(self.features)]
         largest = largest[relative[largest] > 0.0]
@@ -243,7 +246,7 @@ class Search:
         self.n_gram_multiply_adds += len(atoms) * self.n_members * len(self.features)
 
     def solve(self) -> bool:
-        """Solve the problem of the members of W; return whether it is solved."""
+        """Solve the problem of the members of W; return whether the problem is solved."""
         members = self.members
         self._size, self.rounds_left, solved = solve_within_kernel(
             members.work, self.n_members, self._size, self._tolerance, self.rounds_left, self._is_at_start,
@@ -254,7 +257,7 @@ class Search:
         return bool(solved)
 
     def refine(self, solved: bool) -> None:
-        """Refine the solution of the equations if it is `solved`, and sort the atoms of the code."""
+        """If `solved`, refine the solution of the equations; then sort the atoms of the code."""
         if solved:
             refine_kernel(self.members.work, self._size)
             self._read()
@@ -275,11 +278,11 @@ class Search:
         work.n_multiply_adds[0] = 0
 
     def violators(self, atoms: np.ndarray | slice, correlations: np.ndarray) -> np.ndarray:
-        """Return the places of the worst violators, from correlations of atoms with the residual."""
+        """Return the indices of the worst violators, from correlations of atoms with the residual."""
         problem = self.members.problem
         excess = np.where(problem.positive[atoms], correlations, np.abs(correlations))
         excess -= problem.l1_weights[atoms]
-        with float_errors(over="ignore"):  # in units of tiny norms
+        with float_errors(over="ignore"):  # a product with the inverse of a tiny norm may overflow
             excess *= self.members.inverse_norms[atoms]
         places = np.flatnonzero(excess > self._tolerance)
         n_joining = max(LEAST_JOINING_WITHOUT_GRAM, len(self.atoms))
@@ -308,7 +311,7 @@ class Search:
             self.join(listed[joining], rows[joining])
             objective, solved = self.objective, self.solve()
             if not solved or not self.objective < objective:
-                # The objective no longer falls: only rounding is left.
+                # The objective no longer falls, so that only rounding errors are left.
                 self.is_done, self.ended = True, solved
                 break
             joining = self._violating(listed, rows)
@@ -322,7 +325,7 @@ class Search:
             self.refine(self.solve())
 
     def _violating(self, atoms: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return the places of the worst violators among listed atoms outside of the support."""
+        """Return the indices of the worst violators among listed atoms outside of the support."""
         self.n_multiply_adds += rows.size
         correlations = rows @ self.residual
         correlations[self.members.among(atoms, self.atoms)] = 0.0
@@ -338,7 +341,7 @@ def codes_of(searches: Sequence[Search]) -> sparse.csr_array:
 
 
 def results_of(searches: Sequence[Search], optimality: Optimality | None = None) -> Codes:
-    """Return the codes of searches with their counts."""
+    """Return the codes of searches, with the counts of rounds and of multiply-adds."""
     n_rounds, n_multiply_adds, n_gram_multiply_adds, ended = np.array(
         [
             (each.max_rounds - each.rounds_left, each.n_multiply_adds, each.n_gram_multiply_adds, each.ended)

@@ -25,15 +25,16 @@ class Atoms(Value, Described, ABC):
 
     # True for `MatrixAtoms`, which have rows, columns and a Gram matrix.
     is_matrix = False
-    # Only `MatrixAtoms` have these, as an array or compressed rows: D with zeros in features that no signal
-    # knows, and D as the caller passed it.
+    # Only `MatrixAtoms` have the matrices `matrix` and `given`.  `matrix` is D with zeros in features that
+    # are unknown for all signals, and `given` is D as the caller passed it.
     matrix: Any
     given: Any
-    # The array of atoms that kernels read, or None for dictionaries without kernels.
+    # The array of atoms that compiled kernels read, or None if they cannot read the atoms.
     rows: np.ndarray | None = None
     # ||d_i||^2 of each atom, shape (n_atoms,).
     squared_norms: np.ndarray
-    # Features that at least one signal knows, or None for all.  Other features of a `matrix` are zero.
+    # Features that are known for at least one signal, or None for all.  A `matrix` is zero in unknown
+    # features.
     known: np.ndarray | None = None
     # Number of features that an atom covers.
     features_of_atom: int
@@ -50,13 +51,13 @@ class Atoms(Value, Described, ABC):
 
     @cached_property
     def positive_squared_norms(self) -> np.ndarray:
-        """Divisors ||d_i||^2; an atom of norm zero has the largest of all, or 1.  Shape (n_atoms,)."""
+        """||d_i||^2 as divisors, where the largest squared norm, or 1, replaces zeros.  Shape (n_atoms,)."""
         squared_norms = self.squared_norms
         return checks.read_only(np.where(squared_norms > 0.0, squared_norms, squared_norms.max() or 1.0))
 
     @abstractmethod
     def complaint(self, signals: np.ndarray) -> str | None:
-        """Return a sentence that says why the dictionary does not suit the signals; None if it does."""
+        """Return a sentence that says why the dictionary does not suit the signals, or None."""
 
     @abstractmethod
     def correlate(self, signals: np.ndarray) -> np.ndarray:
@@ -76,7 +77,7 @@ class Atoms(Value, Described, ABC):
 
     @abstractmethod
     def take(self, atoms: np.ndarray) -> Any:
-        """Return some atoms by their numbers, shape (n_chosen, n_features): an array, or compressed rows."""
+        """Return some atoms by their indices, shape (n_chosen, n_features): an array, or compressed rows."""
 
     def toarray(self) -> np.ndarray:
         """Return the atoms in full, shape (n_atoms, n_features)."""
@@ -92,7 +93,7 @@ class Atoms(Value, Described, ABC):
         out[:] = self.correlate(fits)
 
     def weighted(self, weights: np.ndarray) -> Atoms:
-        """Return D diag(sqrt(w)) without features of weight zero; atoms may be zero."""
+        """Return D diag(sqrt(w)) without features of weight zero; some atoms may become zero."""
         raise TypeError(
             "problem must have an array of atoms for this solver if features are masked or weighted; "
             "got a ConvolutionalDictionary: pass method='fista', or dictionary.toarray()"
@@ -104,7 +105,7 @@ class Atoms(Value, Described, ABC):
 
     @property
     def array(self) -> np.ndarray:
-        """The dense array of atoms, for solvers that need one; TypeError for other kinds of atoms."""
+        """The dense array of atoms, for solvers that need an array; TypeError for other kinds of atoms."""
         if self.rows is None:
             kind = "sparse ones" if self.is_matrix else "a ConvolutionalDictionary"
             raise TypeError(
@@ -190,7 +191,7 @@ def checked_squared_norms(
     name: str, row: str, rows: Any, *, hint: str = "", may_be_small: bool = False
 ) -> np.ndarray:
     """Return the squared norm of each row; refuse values that are not finite, and norms out of range."""
-    # With `may_be_small`, nonzero squared norms are at least SMALLEST_SQUARED_NORM in the result.
+    # With `may_be_small`, smaller nonzero squared norms are returned as SMALLEST_SQUARED_NORM.
     squared_norms = squared_norms_of(rows)
     # The comparison is False if a norm is NaN.
     if squared_norms.min() >= SMALLEST_SQUARED_NORM and squared_norms.max() < np.inf:

@@ -38,33 +38,33 @@ class ConvolutionalDictionary(Value, Described):
         image = sum_p sum_k a_(p, k) kernel_k placed with its upper left corner at stride * p
 
     Atoms are ordered by (row of the position, column of the position, kernel).  A kernel of a colour image
-    has all channels, and one coefficient at each position.  A signal of one dimension is an image of one row.
-    Nothing of size n_atoms times n_features is ever built.
+    covers all channels, and has one coefficient at each position.  A signal of one dimension is an image of
+    one row.  Nothing of size n_atoms times n_features is ever built.
 
     Parameters
     ----------
     kernels : array_like, shape (n_kernels, height, width[, n_channels]) or (n_kernels, length[, n_channels])
-        Kernels of any norm.  The codes of a kernel of zeros are zero.
+        Kernels may have any norm.  The codes of a kernel of zeros are zero.
     image_shape : (int, int) or int
         (rows, columns) of the image, or the length of a signal for kernels of shape (n_kernels, length[,
-        n_channels]).  A signal and its kernels are kept as an image of one row.
+        n_channels]).  A signal and its kernels are stored as images of one row.
     stride : int
         Distance between neighbouring positions, in pixels.
 
     Notes
     -----
-    If the stride is larger than the kernels, pixels between the kernels belong to no atom: no code changes
-    their residual.
+    If the stride is larger than the kernels, no atom covers the pixels between the kernels, so that no code
+    changes the residual of these pixels.
 
-    Pass it to a `LassoProblem` as the `dictionary`.  Solvers that need an array of atoms raise an error; for
-    small images, `toarray` returns such an array.
+    Pass the object to a `LassoProblem` as the `dictionary`.  Solvers that need an array of atoms raise an
+    error; for small images, `toarray` returns such an array.
     """
 
     kernels: np.ndarray
     image_shape: tuple[int, int]
     stride: int
 
-    if TYPE_CHECKING:  # arguments have more types than the attributes
+    if TYPE_CHECKING:  # the constructor accepts more types than the attributes have
 
         def __init__(self, kernels: ArrayLike, image_shape: int | tuple[int, int], stride: int) -> None: ...
 
@@ -135,14 +135,14 @@ class ConvolutionalDictionary(Value, Described):
 class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
     """The atoms of a convolutional dictionary, with their products."""
 
-    # Colour images need no special case: with the channels side by side, an image of C channels is a grey
-    # image of C times the width, and kernels move by C times the stride in a row.
+    # Colour images are treated as grey images.  With the channels side by side, an image of C channels is a
+    # grey image of C times the width, and kernels move by C times the stride in a row.
 
     # The kernels in the shapes (n_kernels, height, width * n_channels) and (n_kernels, n_values).
     kernel_planes: np.ndarray
     kernel_rows: np.ndarray
     squared_norms_of_kernels: np.ndarray
-    # (rows, columns times channels) of an image, and of the step from a position to the next.
+    # The shape of an image, (rows, columns * n_channels), and the steps between neighbouring positions.
     plane_shape: tuple[int, int]
     plane_strides: tuple[int, int]
 
@@ -173,7 +173,8 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         """Return the inner products of signals with some kernels (rows) at all positions."""
         products = np.empty((len(signals), self.n_positions * len(kernel_rows)))
         for image, row in zip(signals.reshape(-1, *self.plane_shape), products, strict=True):
-            # The axis of pixels comes first, so that long runs are copied; BLAS takes either order of axes.
+            # The axis of pixels comes first, so that long runs of memory are copied.  BLAS accepts a
+            # transposed matrix without a copy.
             patches = self._placed(image).reshape(kernel_rows.shape[1], -1)
             np.matmul(patches.T, kernel_rows.T, out=row.reshape(self.n_positions, -1))
         return products
@@ -213,8 +214,8 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
     @cached_property
     def stencil(self) -> np.ndarray:
         """Inner products of overlapping kernels, shape (n_kernels, 2 r + 1, 2 c + 1, n_kernels)."""
-        # [k, r + i, c + j, l] is the product of kernel k at a position with kernel l at the position i rows
-        # and j columns further; beyond r rows or c columns kernels do not overlap.
+        # The entry [k, r + i, c + j, l] is the product of kernel k with kernel l, whose position is i rows
+        # and j columns further.  Kernels that are more than r rows or c columns apart do not overlap.
         n_kernels, height, width = self.kernel_planes.shape
         row_stride, column_stride = self.plane_strides
         reach_rows, reach_columns = (height - 1) // row_stride, (width - 1) // column_stride
@@ -242,7 +243,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         means = np.linalg.norm(pixels.sum(axis=1), axis=1) / np.sqrt(pixels.shape[1])
         if (means > LEAST_MEAN * np.sqrt(self.squared_norms_of_kernels)).any():
             return None
-        from scipy.ndimage import uniform_filter  # here, because it takes long to import
+        from scipy.ndimage import uniform_filter  # imported here, because scipy.ndimage takes long to import
 
         images = signals.reshape(-1, *self.image_shape, self.n_channels)
         slow = uniform_filter(images, (0, *self.kernels.shape[1:3], 0))
@@ -259,7 +260,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
     @cached_property
     def _equal_kernels(self) -> tuple[int, int] | None:
         """Two kernels, perhaps at neighbouring positions, that are equal except for a factor."""
-        # A kernel of norm zero is equal to no other.
+        # A kernel of norm zero does not count as equal to another kernel.
         inverse = inverse_norms(self.squared_norms_of_kernels)
         cosines = np.abs(self.stencil) * inverse[:, np.newaxis, np.newaxis, np.newaxis] * inverse
         kernels, (_, rows, columns, _) = np.arange(self.n_kernels), cosines.shape
@@ -271,7 +272,8 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         self, image: np.ndarray, rows: slice = slice(0, None), columns: slice = slice(0, None)
     ) -> np.ndarray:
         """Return a view of the pixels under some rows and columns of the kernels, at all positions."""
-        # Shape (kernel rows, kernel columns, grid rows, grid columns), with channels side by side.
+        # The view has the shape (kernel rows, kernel columns, grid rows, grid columns), with channels side by
+        # side.
         n_rows, n_columns = (
             len(range(*part.indices(side)))
             for part, side in zip((rows, columns), self.kernel_planes.shape[1:], strict=True)
@@ -285,11 +287,12 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
         )
 
     def _add_overlapping(self, patches: np.ndarray, image: np.ndarray) -> None:
-        """Add patches, shape (values of a kernel, n_positions), to an image, each at its place."""
+        """Add patches, shape (values of a kernel, n_positions), to an image at their positions."""
         height, width = self.kernel_planes.shape[1:]
         row_stride, column_stride = self.plane_strides
         patches = patches.reshape(height, width, *self.grid_shape)
-        # Add parts of at most the stride, which do not overlap with the same part at other positions.
+        # Patches are added in parts no larger than the stride, because the same part of patches at two
+        # positions does not overlap.
         for i in range(0, height, row_stride):
             for j in range(0, width, column_stride):
                 rows, columns = slice(i, i + row_stride), slice(j, j + column_stride)
@@ -297,7 +300,7 @@ class ConvolutionalAtoms(ConvolutionalDictionary, Atoms):
 
 
 def _overlap(side: int, shift: int) -> tuple[slice, slice]:
-    """Return the overlap of an interval and its copy shifted by `shift`, as a slice of each."""
+    """Return the overlap of an interval and the same interval shifted by `shift`, as slices of both."""
     return slice(max(shift, 0), min(side, side + shift)), slice(max(-shift, 0), min(side, side - shift))
 
 
@@ -328,7 +331,7 @@ def require_room(
 def valid_shape(
     image_shape: tuple[int, int], kernel_shape: tuple[int, int], stride: int, *, pad: bool
 ) -> tuple[int, int]:
-    """Return the nearest image shape that the grid covers: at least as large if `pad`, else at most."""
+    """Return the nearest image shape that the grid covers, which is not smaller if `pad`, else not larger."""
     rows, columns = (
         kernel + ((image - kernel + (stride - 1 if pad else 0)) // stride) * stride
         for image, kernel in zip(image_shape, kernel_shape, strict=True)

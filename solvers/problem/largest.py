@@ -1,8 +1,8 @@
 """Atoms with the largest correlations: products in single precision, with bounds on their errors.
 
-A product of matrices in single precision takes half the time and half the memory of one in double precision.
-It is accurate enough to show that the correlations of most atoms are below their penalties.  Callers compute
-the correlations of the few other atoms again.
+A product of matrices in single precision takes half the time and half the memory of a product in double
+precision.  Single precision is accurate enough to show that the correlations of most atoms are below their
+penalties.  Callers compute the correlations of the few remaining atoms again, in double precision.
 """
 
 from typing import NamedTuple
@@ -13,12 +13,14 @@ from solvers._kernels.largest import list_largest
 from solvers._kernels.precision import SLACK, SMALLEST, SPARE_OPERATIONS, gamma
 from solvers.problem.matrix import UnitAtoms
 
-# Number of products of vectors with a block of atoms: 4 MB, which stay in cache until they are read.
+# Number of products of vectors and atoms that are computed together.  These products take 4 MB, and stay in
+# cache until they are read.
 PRODUCTS_PER_BLOCK = 2**20
 # The largest relative error of one operation in single precision.
 SINGLE_ROUNDOFF = 2.0**-24
-# An atom is strong if ||d_i|| / lambda_i exceeds STRONG times the median, as for an intercept with a tiny
-# penalty.  Products with strong atoms are in double precision, unless more than MOST_STRONG atoms are strong.
+# An atom is strong if ||d_i|| / lambda_i exceeds STRONG times the median, for example the atom of an
+# intercept with a tiny penalty.  Products with strong atoms are in double precision, unless more than
+# MOST_STRONG atoms are strong.
 STRONG, MOST_STRONG = 64.0, 64
 # Upper bound on the error of a product that underflows in single precision.
 SINGLE_QUANTUM = 2.0**-125
@@ -29,10 +31,11 @@ class Largest(NamedTuple):
 
     # Number of atoms that are listed for each vector, shape (n_vectors,).
     counts: np.ndarray
-    # These atoms, in no order, and their ratios, shape (n_vectors, capacity); later entries have no meaning.
+    # The listed atoms, in no order, and their ratios, shape (n_vectors, capacity).  Entries after the first
+    # `counts` have no meaning.
     atoms: np.ndarray
     ratios: np.ndarray
-    # Upper bounds on the ratios of all other atoms, -inf if there are none, shape (n_vectors,).
+    # Upper bounds on the ratios of the atoms that are not listed, -inf if all are listed, shape (n_vectors,).
     others: np.ndarray
     # Bounds on the errors of `ratios` and of `others`, shape (n_vectors,).
     errors: np.ndarray
@@ -45,7 +48,8 @@ def largest_ratios(
     strong = np.flatnonzero(factors > STRONG * np.median(factors))
     if not 0 < len(strong) <= MOST_STRONG:
         return _largest_ratios(unit_atoms, factors, vectors, n_listed, positive=positive)
-    # Strong atoms are left out here: errors in single precision are proportional to the largest factor.
+    # Strong atoms are left out here, because errors in single precision are proportional to the largest
+    # factor.
     others = factors.copy()
     others[strong] = 0.0
     largest = _largest_ratios(unit_atoms, others, vectors, n_listed, positive=positive)
@@ -61,7 +65,7 @@ def _with_strong(
     *,
     positive: np.ndarray,
 ) -> Largest:
-    """Return the lists of atoms, to which all strong atoms are added in double precision."""
+    """Return the lists of atoms with all strong atoms added, which have ratios in double precision."""
     n_features = unit_atoms.shape[1]
     correlations = vectors @ unit_atoms.in_full(strong).T
     ratios = np.where(positive[strong], correlations, np.abs(correlations)) * factors[strong]
@@ -86,7 +90,7 @@ def _largest_ratios(
     norms = norms_of(vectors)
     scale = np.divide(1.0, norms, out=np.zeros(n_vectors), where=norms > SMALLEST)
     units = (vectors * scale[:, np.newaxis]).astype(np.float32)
-    unit = float(factors.max()) or 1.0  # the maximum is zero if all atoms that are left have norm zero
+    unit = float(factors.max()) or 1.0  # the maximum is zero if all remaining atoms have norm zero
     relative, signed = (factors / unit).astype(np.float32), ~positive
     counts = np.zeros(n_vectors, dtype=np.int64)
     others = np.full(n_vectors, -np.inf, dtype=np.float32)
@@ -108,7 +112,7 @@ def _largest_ratios(
                 np.abs(products, out=products, where=signed[chosen])
             list_largest(products, relative[chosen], begin, n_listed, counts, others, atoms, values)
     units_of_ratio = unit * norms
-    # Bound on the error of a product of two vectors of norm one, times a factor of at most one.
+    # Bound on the error of an inner product of two vectors of norm one that is multiplied by a factor <= 1.
     error = SLACK * SINGLE_ROUNDOFF * (n_features + SPARE_OPERATIONS) + n_features * SINGLE_QUANTUM
     return Largest(
         counts,
@@ -120,7 +124,7 @@ def _largest_ratios(
 
 
 def norms_of(vectors: np.ndarray) -> np.ndarray:
-    """Return the norm of each vector, also if its square underflows."""
+    """Return the norm of each vector, even if the squared norm underflows."""
     largest = np.abs(vectors).max(axis=1)
     scaled = vectors / np.where(largest > 0.0, largest, 1.0)[:, np.newaxis]
     return largest * np.sqrt(np.einsum("ij,ij->i", scaled, scaled))

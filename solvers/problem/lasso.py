@@ -21,7 +21,7 @@ from solvers.problem.penalty import ElasticNet, Penalty, checked_penalty, larges
 from solvers.problem.signals import checked_signals, checked_weights, known_features
 from solvers.problem.statistics import FromStatistics
 
-# Most multiply-adds that a description of a problem may take: they take a few milliseconds.
+# Largest number of multiply-adds for the description of a problem, about a few milliseconds of work.
 CHEAP = 2**22
 
 Result = TypeVar("Result")
@@ -31,19 +31,22 @@ Result = TypeVar("Result")
 class LassoModel(Value, Described):
     """A dictionary and a penalty, checked once, with everything that solvers compute from them.
 
-    A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue from it.
-    If signals come one at a time, this work takes longer than coding.  Problems of one model share the work.
+    A `LassoProblem` checks its dictionary, and solvers compute norms, a Gram matrix or an eigenvalue.  If
+    signals come one at a time, these computations take longer than coding.  Problems of one model share these
+    results.
 
     Parameters
     ----------
     dictionary, penalty, positive
         See `LassoProblem`.
     gram : array_like, shape (n_atoms, n_atoms), optional
-        ``dictionary @ dictionary.T``, if it is known.  Otherwise the model computes it, in 8 n_atoms^2 bytes.
-        If these bytes exceed the `memory_limit`, the model converts an array of atoms to single precision
-        instead, unless its 4 n_atoms n_features bytes exceed half the limit.
+        ``dictionary @ dictionary.T``, if it is known.  Otherwise the model computes this matrix, which takes
+        8 n_atoms^2 bytes.  If this matrix exceeds the `memory_limit`, the model instead keeps a copy of a
+        dense array of atoms in single precision, unless the 4 n_atoms n_features bytes of this copy exceed
+        half the limit.
     mask, feature_weights : array_like, shape (n_features,), optional
-        See `LassoProblem`.  They hold for all signals; the model's Gram matrix is then D diag(w) D^T.
+        See `LassoProblem`.  The mask or weights of a model hold for all signals, and its Gram matrix is D
+        diag(w) D^T.
 
     Examples
     --------
@@ -60,16 +63,17 @@ class LassoModel(Value, Described):
     dictionary: Any
     # The dictionary with its products.
     atoms: Atoms
-    # The penalty: for each atom its l1 weight, its curvature, and whether codes must not be negative.
+    # The l1 weight and the curvature of each atom, and whether the codes of the atom must not be negative.
     penalty: Penalty
-    # The weights w of features, bools if they are a mask; shape (n_features,), or for a problem also
-    # (n_signals, n_features).
+    # The weights w of features, which are bools if they are a mask.  The shape of the weights is
+    # (n_features,), or for a problem also (n_signals, n_features).
     feature_weights: np.ndarray | None
-    # Whether more problems with this dictionary follow.
+    # True if more problems with the same dictionary are expected.
     more_follow: bool
-    # Most bytes that solvers may use for what they compute from the dictionary.
+    # Largest number of bytes of results that solvers compute from the dictionary.
     memory_limit: int
-    # Results of `cached`: for this penalty, and for any penalty (with the shared weights of features).
+    # Results that `cached` keeps: results for this penalty, and results for any penalty (with the shared
+    # weights of features).
     _cache: dict[Callable[..., Any], Any]
     _cache_of_atoms: dict[Callable[..., Any], Any]
 
@@ -151,7 +155,7 @@ class LassoModel(Value, Described):
 
     @property
     def curvatures(self) -> np.ndarray:
-        """m, the quadratic penalty that adds to the diagonal of the Gram matrix, shape (n_atoms,)."""
+        """m, the quadratic penalty, which is added to the diagonal of the Gram matrix, shape (n_atoms,)."""
         return self.penalty.l2
 
     @property
@@ -166,7 +170,7 @@ class LassoModel(Value, Described):
 
     @property
     def seen_atoms(self) -> Atoms:
-        """The atoms as all signals see them, D diag(sqrt(w)), computed once; an atom may be zero.
+        """D diag(sqrt(w)), the atoms with the weights of all signals, computed once; some atoms may be zero.
 
         Features of weight zero are left out.  Without weights, the result is the atoms themselves.
         """
@@ -183,7 +187,7 @@ class LassoModel(Value, Described):
     def gram(self) -> np.ndarray:
         """G = D @ D.T, or D diag(w) D^T with weights of all signals, shape (n_atoms, n_atoms).
 
-        The Gram matrix is computed once, without curvatures.  A convolutional dictionary has none.
+        The Gram matrix is computed once, without curvatures.  A convolutional dictionary has no Gram matrix.
         """
         if self.seen_atoms.is_matrix and not self.gram_fits:
             raise MemoryError(
@@ -201,12 +205,12 @@ class LassoModel(Value, Described):
 
     @property
     def gram_fits(self) -> bool:
-        """True if the Gram matrix is known, or no larger than the memory limit."""
+        """True if the Gram matrix is known, or takes no more bytes than the memory limit."""
         return self.has_gram or 8 * self.n_atoms**2 <= self.memory_limit
 
     @property
     def model(self) -> LassoModel:
-        """The model without signals; both share what either computes."""
+        """The model without the signals; the model and the problem share the results that either computes."""
         shared = None if self.has_own_weights else self.feature_weights
         without = ("signals", "energies", "correlations")
         return replaced(self, LassoModel, feature_weights=shared, without=without)
@@ -221,7 +225,7 @@ class LassoModel(Value, Described):
         signals : array_like or compressed rows, shape (n_signals, n_features)
             One signal per row; for a single signal pass ``signal[np.newaxis]``.
         mask, feature_weights : array_like, optional
-            See `LassoProblem`; they replace those of the model.
+            See `LassoProblem`.  The given mask or weights replace the mask or weights of the model.
         """
         problem = replaced(self, LassoProblem, more_follow=True, without=("correlations",))
         problem._set_signals(signals, mask, feature_weights)
@@ -238,11 +242,11 @@ class LassoModel(Value, Described):
         return self._changed(penalty=checked_penalty(penalty, self.atoms, self.positive), _cache={})
 
     def _with_penalty(self, penalty: Penalty) -> Self:
-        """Return a copy with another, checked penalty; both share what either computes from the atoms."""
+        """Return a copy with another, checked penalty, which shares the results that depend only on atoms."""
         return self._changed(penalty=penalty, _cache={}, _cache_of_atoms=self._cache_of_atoms)
 
     def with_more_to_follow(self) -> Self:
-        """Return a copy that is the first of several problems: shared results are then worth computing."""
+        """Return a copy that is marked as the first of several problems, which share results."""
         return self._changed(more_follow=True, _cache_of_atoms=self._cache_of_atoms)
 
     def _changed(self, **changes: Any) -> Self:
@@ -274,27 +278,29 @@ class LassoProblem(FromStatistics, LassoModel):
     Parameters
     ----------
     dictionary : array_like or sparse matrix, shape (n_atoms, n_features), or ConvolutionalDictionary
-        Atoms of any norm; at least one must not be zero.  The code of an atom of norm zero is zero.  Sparse
-        arrays and matrices of SciPy, in any format, stay sparse.  If a solver needs the Gram matrix, it is a
-        dense array.  "coordinate_descent" refuses sparse dictionaries.
+        Atoms may have any norm, but at least one atom must not be zero.  The code of an atom of norm zero is
+        zero.  Sparse arrays and matrices of SciPy, in any format, stay sparse.  The Gram matrix of a sparse
+        dictionary is a dense array.  "coordinate_descent" refuses sparse dictionaries.
     signals : array_like or compressed rows, shape (n_signals, n_features)
         One signal per row; for a single signal pass ``signal[np.newaxis]``.  CSR arrays and matrices of SciPy
         are made dense only for a few signals at a time.
     penalty : float, array_like of shape (n_atoms,), or ElasticNet
-        lambda, not negative: one number for all atoms, or one for each; or an `ElasticNet`.  A penalty of
-        zero for all atoms is (non-negative) least squares.  A penalty of zero for some atoms fits an
-        intercept, or atoms that are known to be present.
+        lambda >= 0, as one number for all atoms, or as one number for each atom; or an `ElasticNet`.  A
+        penalty of zero for all atoms is (non-negative) least squares.  A penalty of zero for some atoms suits
+        an intercept, or atoms that are known to be present.
     positive : bool or array_like of bool, shape (n_atoms,), default False
-        Whether codes must not be negative: one bool for all atoms, or one for each.
+        Whether codes must not be negative: one bool for all atoms, or one bool for each atom.
     gram : array_like, shape (n_atoms, n_atoms), optional
         ``dictionary @ dictionary.T``, if it is known; otherwise a solver computes it when needed.  With 512
-        atoms or more, only some rows are checked.  Certificates and convolutional dictionaries do not use it.
+        atoms or more, only some rows of this matrix are checked.  Certificates and convolutional dictionaries
+        do not use this matrix.
     mask : array_like of bool, shape (n_features,) or (n_signals, n_features), optional
         True if a feature is known.  Unknown features of signals do not count, and may be NaN.  Features of
         atoms that are unknown for all signals may be NaN, too.
     feature_weights : array_like, shape (n_features,) or (n_signals, n_features), optional
-        w, each 0 or from 1e-60 to 1e60; a mask means weights of 1 and 0.  `tol` is then a share of the
-        energy ``1/2 sum_j w_j s_j^2``, to which a few large weights may contribute most.
+        The weights w, each of which is 0 or from 1e-60 to 1e60.  A mask is equivalent to weights of 1 and 0.
+        With weights, `tol` is relative to the energy ``1/2 sum_j w_j s_j^2``, most of which may come from a
+        few large weights.
 
     Notes
     -----
@@ -303,9 +309,11 @@ class LassoProblem(FromStatistics, LassoModel):
     Squared norms of atoms and signals are zero or at least 1e-292.
     """
 
-    # The signals, with zeros in features that do not count; compressed rows if the caller passed such rows.
+    # The signals, with zeros in features that do not count.  The signals are compressed rows if the caller
+    # passed such rows.
     signals: np.ndarray | sparse.csr_array
-    # 1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective at zero, and the unit of `tol`.
+    # 1/2 ||s||^2, or 1/2 sum_j w_j s_j^2, shape (n_signals,): the objective of a zero code, and the unit of
+    # `tol`.
     energies: np.ndarray
 
     def __init__(
@@ -332,7 +340,7 @@ class LassoProblem(FromStatistics, LassoModel):
             assign(self, _cache={}, _cache_of_atoms=cached_for_any_weights(self))
 
     def _see(self, known: np.ndarray | None) -> None:
-        """Set the atoms of a matrix to zero in features that no signal knows."""
+        """Set a matrix of atoms to zero in features that are unknown for all signals."""
         before = self.atoms.known
         is_equal = known is before if known is None or before is None else np.array_equal(known, before)
         if self.atoms.is_matrix and not is_equal:
@@ -407,10 +415,10 @@ class LassoProblem(FromStatistics, LassoModel):
         Parameters
         ----------
         which : slice, or array_like of int or bool
-            The signals, at least one, as an index of rows in NumPy.
+            One or more signals, selected like rows of a NumPy array.
         """
         if not isinstance(which, slice):
-            which = np.asarray(which, dtype=None if np.size(which) else int)  # NumPy takes [] for floats
+            which = np.asarray(which, dtype=None if np.size(which) else int)  # NumPy converts [] to floats
             if which.dtype.kind not in "iub":
                 raise TypeError(f"which must be a slice, or an array of integers or bools; got {which!r}")
         try:
@@ -421,9 +429,10 @@ class LassoProblem(FromStatistics, LassoModel):
             ) from None
         if energies.ndim != 1 or not len(energies):
             raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
-        # The copy does not share results that are computed later, so that solvers of both can be timed.
+        # The copy does not share results that are computed later, so that solvers on the copy can be timed.
         part = self._changed()
-        # Read attributes of the copy: another thread may compute the correlations of the original meanwhile.
+        # Read attributes of the copy, because another thread may compute correlations of the original
+        # meanwhile.
         names = ("signals", "correlations", "feature_weights")[: 3 if self.has_own_weights else 2]
         rows = {name: _rows(vars(part)[name], which) for name in names if name in vars(part)}
         if self.penalty.is_stack:

@@ -23,21 +23,23 @@ from solvers.problem.atoms import (
 )
 from solvers.problem.convolutional_dictionary import ConvolutionalDictionary
 
-# Number of values in a part of a large dictionary: 4 MB, which stay in cache while all signals use them.
+# Number of values in a part of a large dictionary.  A part takes 4 MB, and stays in cache while all signals
+# are multiplied by its atoms.
 VALUES_AT_ONCE = 524_288
-# Number of values of a block of `UnitAtoms`, in single precision: 8 MB.
+# Number of values in a block of `UnitAtoms`.  A block takes 8 MB in single precision.
 VALUES_PER_BLOCK = 2**21
-# Norms that differ by at most this share of the largest count as equal.
+# Norms count as equal if their differences are at most this share of the largest norm.
 EQUAL_NORMS = 1e-6
-# The remedy in the error for a dictionary that is not finite.
+# Advice in the error message for a dictionary that is not finite.
 UNKNOWN = ": where features are unknown, pass a mask that is False there for every signal"
-# With ALL_CHECKED atoms or more, only CHECKED_ROWS to twice as many rows of a passed Gram matrix are checked.
+# If there are at least ALL_CHECKED atoms, CHECKED_ROWS rows of a given Gram matrix, or up to twice as many
+# rows, are checked.
 ALL_CHECKED = 512
 CHECKED_ROWS = 64
 
 
 class MatrixAtoms(Atoms):
-    """A matrix of atoms, one a row, shape (n_atoms, n_features)."""
+    """A matrix with one atom per row, shape (n_atoms, n_features)."""
 
     is_matrix = True
 
@@ -50,7 +52,7 @@ class MatrixAtoms(Atoms):
                 matrix.data[~known.take(matrix.indices, mode="clip")] = 0
             matrix = compressed_rows("dictionary", matrix, meaning=meaning, hint=UNKNOWN)
             given = matrix if known is None else given
-            # The most nonzero entries of an atom.
+            # Largest number of nonzero entries of an atom.
             features_of_atom = max(int(np.diff(matrix.indptr).max()), 1)
         else:
             given = matrix = checks.read_only(
@@ -93,7 +95,8 @@ class MatrixAtoms(Atoms):
 
     @cached_property
     def _transposed(self) -> str | None:
-        # A matrix of zeros and ones that groups features also has columns of one norm, but has zero rows.
+        # A matrix of zeros and ones that assigns features to groups also has columns of equal norms.  A
+        # matrix for groups also has rows of zeros.
         rows, of_rows = self.rows, self.squared_norms
         if rows is None or rows.shape[0] != rows.shape[1] or of_rows.min() == 0.0:
             return None
@@ -117,9 +120,9 @@ class MatrixAtoms(Atoms):
         return codes.indptr[1:] - codes.indptr[:-1]
 
     def correlate(self, signals: np.ndarray | sparse.csr_array) -> np.ndarray:
-        # Each signal has a matrix-vector product of its own: in a product of matrices, the rounding of a row
-        # depends on the number of rows, and a code must not depend on other signals.  Sums over many features
-        # are added up in parts.
+        # Each signal is multiplied in a separate matrix-vector product.  In a product of matrices, the
+        # rounding of a row depends on the number of rows, but the code of a signal must not depend on other
+        # signals.  Sums over many features are added up in parts.
         if self.rows is None:
             correlations = np.zeros((signals.shape[0], self.shape[0]))
             for k in range(signals.shape[0]):
@@ -130,7 +133,8 @@ class MatrixAtoms(Atoms):
         if sparse.issparse(signals):
             return signals @ self.rows.T
         n_atoms, n_features = self.shape
-        # All signals go through one part of a large dictionary, which stays in cache, before the next.
+        # A large dictionary is processed in parts.  All signals are multiplied by one part, which stays in
+        # cache, before the next part.
         step = max(VALUES_AT_ONCE // n_features, 1)
         if n_atoms <= step and n_features <= LONGEST_SUM:
             return np.matmul(signals[:, np.newaxis], self.rows.T)[:, 0]
@@ -145,7 +149,7 @@ class MatrixAtoms(Atoms):
 
     @cached_property
     def _parts(self) -> list[tuple[slice, sparse.csr_array]]:
-        """Slices of features and their sparse columns, with at most LONGEST_SUM entries in a row."""
+        """Slices of features with the sparse columns of each slice, at most LONGEST_SUM entries in a row."""
         if self.features_of_atom <= LONGEST_SUM:
             return [(slice(None), self.matrix)]
         slices = [slice(begin, begin + LONGEST_SUM) for begin in range(0, self.shape[1], LONGEST_SUM)]
@@ -183,8 +187,9 @@ class MatrixAtoms(Atoms):
         if not known.any():
             shape = self.shape[0], 1
             return MatrixAtoms(sparse.csr_array(shape) if self.rows is None else np.zeros(shape))
-        # An atom with a tiny remaining norm becomes zero.  Its correlations are as small, so that its code is
-        # zero unless its penalty is zero, too; certificates use the atom itself.
+        # An atom whose known features have a tiny norm becomes zero.  The correlations of an atom with a tiny
+        # norm are tiny, so that its code is zero unless its penalty is zero.  Certificates use the atom
+        # itself.
         with float_errors(under="ignore"):
             matrix = self.matrix[:, known] * np.sqrt(weights[known].astype(np.float64))[np.newaxis]
             matrix = matrix if self.rows is not None else matrix.tocsr()
@@ -193,14 +198,14 @@ class MatrixAtoms(Atoms):
 
 
 class UnitAtoms:
-    """The atoms of an array at norm one, in single precision, block by block."""
+    """The atoms of an array, scaled to norm one, in single precision, block by block."""
 
     def __init__(self, array: np.ndarray, squared_norms: np.ndarray, *, memory_limit: int) -> None:
         self._array, self._inverse_norms = array, inverse_norms(squared_norms)
         self.shape = n_atoms, n_features = array.shape
         self._n_atoms_of_block = max(VALUES_PER_BLOCK // n_features, 16)
         self._kept: np.ndarray | None = None
-        # All blocks are in memory if they take no more than half the limit.
+        # All blocks are kept in memory if they take no more than half the memory limit.
         self.is_kept = 8 * n_atoms * n_features <= memory_limit
         if self.is_kept:
             kept = np.empty((n_atoms, n_features), dtype=np.float32)
@@ -209,7 +214,7 @@ class UnitAtoms:
             self._kept = checks.read_only(kept)
 
     def blocks(self) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield the number of the first atom of each block, and its atoms; the next block overwrites them."""
+        """Yield the index of the first atom and the atoms of each block; the next block overwrites them."""
         n_atoms, n_features = self.shape
         step = self._n_atoms_of_block
         room = np.empty((0 if self.is_kept else min(step, n_atoms), n_features), np.float32)
@@ -242,18 +247,18 @@ def atoms_of(dictionary: Any, known: np.ndarray | None = None) -> Atoms:
 
 
 def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:
-    """Return the Gram matrix that a caller passed, if it is the matrix of these atoms."""
-    # No certificate depends on this matrix.  All rows are checked if there are fewer than 512, else 64 to 127
-    # rows: reading all of a large matrix takes longer than solving a problem.  A row times a fixed vector of
-    # numbers between 1/2 and 1 must equal the product that is computed from the atoms.  A change of one atom
-    # changes an entry in every row.
+    """Return the Gram matrix that a caller passed; refuse the Gram matrix of other atoms."""
+    # No certificate depends on a Gram matrix that was passed.  All rows are checked if the matrix has fewer
+    # than 512 rows, otherwise 64 to 127 rows, because reading all of a large matrix takes longer than solving
+    # a problem.  A row times a fixed vector of numbers between 1/2 and 1 must equal the product that is
+    # computed from the atoms.  A change of one atom changes an entry in every row.
     if not atoms.is_matrix:
         raise TypeError("gram must be None with a ConvolutionalDictionary; got a matrix: leave it out")
     matrix, n_atoms = atoms.matrix, atoms.shape[0]
     gram = checks.real_array(
         "gram", value, shape=(n_atoms, n_atoms), meaning="(n_atoms, n_atoms)", finite=False
     )
-    # Errors are divided by norms of atoms; for an atom of norm zero, by the largest norm.
+    # Errors are divided by norms of atoms.  The error of an atom of norm zero is divided by the largest norm.
     units = np.sqrt(atoms.positive_squared_norms)
     rows = slice(None, None, 1 if n_atoms < ALL_CHECKED else n_atoms // CHECKED_ROWS)
     mixture = (0.75 + 0.25 * np.cos(np.arange(n_atoms))) / units
@@ -275,7 +280,7 @@ def checked_gram(atoms: Atoms, value: Any) -> np.ndarray:
 
 
 def sparse_product(codes: np.ndarray, matrix: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Return codes @ matrix; for a single sparse code, read only the rows of the matrix that it uses."""
+    """Return codes @ matrix; for a single sparse code, read only the rows of the matrix that are used."""
     if len(codes) == 1:
         active = np.flatnonzero(codes[0])
         if 4 * len(active) < codes.shape[1]:

@@ -1,4 +1,4 @@
-"""The limit on memory for what solvers compute from a dictionary."""
+"""The limit on memory for results that solvers compute from a dictionary."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from snn.base.describe import Closed
 
 
 class memory_limit(Closed):
-    """Limit the memory that solvers take for what they compute from a dictionary; 1 GiB by default.
+    """Limit the memory for results that solvers compute from a dictionary; the default is 1 GiB.
 
-    The limit holds, in all threads, for problems that are made from now on, and stays with them.  In a
-    ``with`` statement it holds for problems that are made within.  It is compared with the size of a Gram
-    matrix, 8 n_atoms^2 bytes.  If the matrix is larger, methods that do not need it use the dictionary in
-    single precision, with certified bounds on the errors, and batches of signals as large as the limit
-    allows; other methods raise MemoryError and name methods that do not need it.  Dictionaries, signals,
-    results and a Gram matrix that the caller passes are not counted.
+    The limit holds in all threads for problems that are made after this call.  A problem keeps its limit.  In
+    a ``with`` statement, the limit holds for problems that are made inside the block.  Solvers compare the
+    limit with the size of a Gram matrix, 8 n_atoms^2 bytes.  If the matrix is larger than the limit, methods
+    that do not need the matrix use the dictionary in single precision, with certified bounds on the errors,
+    and code batches of signals as large as the limit allows.  Other methods raise MemoryError, and the
+    message names methods that do not need the matrix.  Dictionaries, signals, results and a Gram matrix that
+    the caller passes are not counted.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class memory_limit(Closed):
         self._set()
 
     def __enter__(self) -> memory_limit:
-        if memory_limit._in_force is not self:  # entered again
+        if memory_limit._in_force is not self:  # the object is used in a second `with` statement
             self._set()
         return self
 
@@ -49,4 +50,4 @@ class memory_limit(Closed):
         self._before, memory_limit._in_force = memory_limit._in_force, self
 
 
-memory_limit(2**30)  # the default
+memory_limit(2**30)  # the default limit is 1 GiB

@@ -28,8 +28,8 @@ def warn_if_ill_posed(problem: LassoProblem) -> None:
 
 def warn_if_all_zero(problem: LassoProblem, codes: sparse.csr_array) -> None:
     """Warn if every code is zero although some signal is not."""
-    # No warning at penalty_max exactly (the start of a path), nor for a single signal, whose zero code is an
-    # answer.  The message has no numbers, so that Python shows it once for the batches of a loop.
+    # There is no warning at penalty_max (the start of a path), nor for a single signal, for which a zero code
+    # is a normal result.  The message has no numbers, so that Python shows it once for the batches of a loop.
     if problem.n_signals == 1 or codes.nnz or not problem.energies.any():
         return
     factor = float(zero_code_multiples(problem).max())

@@ -9,7 +9,8 @@ from solvers._kernels.precision import SMALLEST_NORM
 from solvers.problem.lasso import LassoModel, LassoProblem, cached_for_any_weights
 from solvers.problem.penalty import Penalty
 
-# Least share of ||d_i||^2 in the known features of a signal that shares products with signals of other masks.
+# Signals with different masks share products if the known features of each atom have at least this share of
+# ||d_i||^2, or nothing, for each signal.
 LEAST_KNOWN = 1e-6
 
 
@@ -21,7 +22,7 @@ def stacked(problem: LassoProblem, penalties: Sequence[Penalty]) -> LassoProblem
 
 
 def groups_of(problem: LassoProblem) -> list[np.ndarray]:
-    """Return the signals of each mask, or row of weights, in the order of first appearance."""
+    """Return the signals that have equal masks (or weights), in the order in which masks first appear."""
     assert problem.feature_weights is not None
     groups: dict[bytes, list[int]] = {}
     for signal, weights in enumerate(problem.feature_weights):
@@ -30,7 +31,7 @@ def groups_of(problem: LassoProblem) -> list[np.ndarray]:
 
 
 def in_groups(problem: LassoProblem) -> Iterator[tuple[np.ndarray, LassoProblem]]:
-    """Yield the signals of each mask, or row of weights, and their problem with one shared mask."""
+    """Yield the signals that have equal masks (or weights), and their problem with a single mask."""
     if not problem.has_own_weights:
         yield np.arange(problem.n_signals), problem
         return
@@ -49,13 +50,13 @@ def with_shared_mask(problem: LassoProblem) -> LassoProblem:
 
 
 def seen_features(model: LassoModel, rows: np.ndarray) -> np.ndarray:
-    """Return rows of features as all signals see them: the known features, times the roots of weights."""
+    """Return the known features of some rows, times the roots of the weights of all signals."""
     weights = model.feature_weights
     return rows if weights is None else (rows * np.sqrt(weights.astype(np.float64)))[..., weights != 0]
 
 
 def seen_norms(problem: LassoProblem) -> np.ndarray:
-    """Return the norms of the atoms as signals see them: one row for all signals, or a row for each."""
+    """Return the norms of D diag(sqrt(w)): one row for all signals, or one row for each signal."""
     # Only norms of unseen atoms are zero: a norm whose square underflows becomes SMALLEST_NORM.
     atoms, weights = problem.atoms, problem.feature_weights
     if weights is None:

@@ -24,7 +24,8 @@ from snn.base.value import Value, assign, cached_property, checked
 from solvers._kernels.precision import SMALLEST, UNIT_ROUNDOFF, WITHIN
 from solvers.problem.atoms import Atoms
 
-# Least quadratic penalty, as a share of ||d_i||^2.  A smaller one is lost in the rounding of correlations.
+# Least quadratic penalty, as a share of ||d_i||^2.  A smaller penalty is lost in the rounding of
+# correlations.
 LEAST_CURVATURE = 1e-15
 
 
@@ -42,16 +43,16 @@ def weights_of_codes(name: str, value: Any, n_atoms: int | None = None) -> np.nd
 class ElasticNet(Value):
     """The penalty of the elastic net, ``sum_i l1_i |a_i| + l2_i / 2 a_i^2``.
 
-    Codes then solve the LASSO with the dictionary [D, sqrt(diag l2)] and with n_atoms zeros appended to each
-    signal.  Similar atoms share a coefficient that the LASSO would give to one of them.
+    Codes with this penalty solve the LASSO with the dictionary [D, sqrt(diag l2)] and with n_atoms zeros
+    appended to each signal.  Similar atoms share a coefficient that the LASSO would give to a single atom.
 
     Parameters
     ----------
     l1 : float or array_like, shape (n_atoms,)
-        The weights of ``|a_i|``, not negative: one number for all atoms, or one for each.  Zero is ridge
-        regression.
+        The weights of ``|a_i|``, not negative: one number for all atoms, or one number for each atom.
+        ``l1 = 0`` is ridge regression.
     l2 : float or array_like, shape (n_atoms,), default 0.0
-        The weights of ``a_i^2 / 2``, not negative.  Zero is the LASSO.
+        The weights of ``a_i^2 / 2``, not negative.  ``l2 = 0`` is the LASSO.
 
     Notes
     -----
@@ -90,12 +91,12 @@ class Penalty(ElasticNet):
 
     @cached_property
     def has_mixed_signs(self) -> bool:
-        """True if codes of some atoms, but not of all, must not be negative."""
+        """True if codes of some atoms, but not of all atoms, must not be negative."""
         return not self.is_positive and bool(self.positive.any())
 
     @cached_property
     def is_flat(self) -> bool:
-        """True if no atom has a quadratic penalty: the LASSO."""
+        """True if no atom has a quadratic penalty, as in the LASSO."""
         return not self.l2.any()
 
     @cached_property
@@ -115,16 +116,16 @@ class Penalty(ElasticNet):
 
     @cached_property
     def limits(self) -> np.ndarray:
-        """The limits on correlations of dual points: l1 weights, or infinity with a quadratic penalty."""
+        """The limits on correlations of dual points: l1 weights, or infinity for positive l2 weights."""
         return self.l1 if self.is_flat else np.where(self.l2 == 0.0, self.l1, np.inf)
 
     def at(self, atoms: np.ndarray) -> Penalty:
-        """Return the penalty of the atoms with these numbers; a number may occur more than once."""
+        """Return the penalty of some atoms by their indices; an index may occur more than once."""
         return Penalty(self.l1.take(atoms), self.l2.take(atoms), self.positive.take(atoms))
 
     @staticmethod
     def stack(penalties: Sequence[Penalty], n_signals: int) -> Penalty:
-        """Return a penalty with a row for each of `n_signals` codes at each penalty, for certificates."""
+        """Return one penalty with `n_signals` equal rows for each of the penalties, for certificates."""
         arrays = zip(*((each.l1, each.l2, each.positive) for each in penalties), strict=True)
         return Penalty(*(np.repeat(rows, n_signals, axis=0) for rows in arrays))
 
@@ -134,11 +135,11 @@ class Penalty(ElasticNet):
         return self.l1.ndim == 2
 
     def rows(self, which: Any) -> Penalty:
-        """Return the stack of some rows, or the penalty of one row."""
+        """Return the penalties of some rows as a stack, or the penalty of one row."""
         return Penalty(self.l1[which], self.l2[which], self.positive[which])
 
     def of_entries(self, codes: sparse.csr_array) -> Penalty:
-        """Return the penalty of the entries of codes, in their order."""
+        """Return the penalty of each stored entry of the codes, in the order of the entries."""
         if not self.is_stack:
             return self.at(codes.indices)
         rows = np.arange(codes.shape[0]).repeat(np.diff(codes.indptr))
@@ -148,7 +149,7 @@ class Penalty(ElasticNet):
         """Return the penalty of the code ``units * a``, divided by `objective_unit`."""
         with float_errors(over="ignore"):
             weights = self.l1 / (units * objective_unit), self.l2 / units / (units * objective_unit)
-        # Kernels are compiled for read-only arrays.
+        # Kernels get only read-only arrays, so that they are compiled for one type of array.
         l1, l2 = checks.read_only(np.minimum(weights, np.finfo(np.float64).max))
         return Penalty(l1, l2, self.positive)
 
@@ -200,7 +201,7 @@ class Penalty(ElasticNet):
         n_beyond = -1
         while True:
             beyond = multiple[row] > start
-            # Atoms only leave the set, so that an equal number means an equal set.
+            # Atoms only leave the set `beyond`, so that the set is unchanged if its size is unchanged.
             if np.count_nonzero(beyond) in (0, n_beyond):
                 return multiple
             n_beyond = int(np.count_nonzero(beyond))
@@ -239,7 +240,7 @@ class Penalty(ElasticNet):
         self, reach: np.ndarray, multiples: np.ndarray, *, without: np.ndarray
     ) -> np.ndarray | float:
         """Return ``sum_i h_i*(multiple * reach_i)``, shape (n_signals,), or 0.0 if it is always zero."""
-        # `without` has places in the flattened `reach`; these are left out of the sums.
+        # The sums leave out the entries whose indices in the flattened `reach` are in `without`.
         if self.is_flat:
             return 0.0
         excess = np.maximum(multiples[:, np.newaxis] * reach - self.l1, 0.0)
@@ -266,13 +267,13 @@ class Penalty(ElasticNet):
 def penalty_of(
     value: Any, squared_norms: np.ndarray, positive: Any = False, *, name: str = "penalty"
 ) -> Penalty:
-    """Return the penalty of a problem with atoms of these squared norms."""
+    """Return the penalty of a problem whose atoms have the given squared norms."""
     is_net, n_atoms = isinstance(value, ElasticNet), len(squared_norms)
     name, l1 = ("l1", value.l1) if is_net else (name, value)
     # `penalty_max` of one signal returns an array of shape (1,).
     if not is_net and isinstance(l1, np.ndarray) and l1.shape == (1,):
         l1 = l1[0]
-    # Kernels are compiled once, for read-only arrays.
+    # Kernels get only read-only arrays, so that they are compiled for one type of array.
     l1 = checks.read_only(weights_of_codes(name, l1, n_atoms))
     l2 = checks.read_only(weights_of_codes("l2", value.l2, n_atoms) if is_net else np.zeros(n_atoms))
     lost = l2 > 0.0
@@ -290,7 +291,7 @@ def penalty_of(
 
 
 def checked_penalty(penalty: Any, atoms: Atoms, positive: Any) -> Penalty:
-    """Return the penalty of a problem with these atoms."""
+    """Return the penalty of a problem with the given atoms."""
     checked = penalty_of(penalty, atoms.squared_norms, positive)
     if not atoms.is_matrix and checked.has_zeros:
         raise ValueError(
@@ -325,5 +326,5 @@ def largest_ratio(reach: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 def unconstrained_multiple(along_signal: np.ndarray, squared_residual: np.ndarray) -> np.ndarray:
     """Return the kappa >= 0 that maximises ``kappa s.r - 1/2 kappa^2 ||r||^2``."""
-    # If the residual is zero, every multiple of it is zero.
+    # If the residual is zero, all multiples of the residual are zero.
     return np.maximum(along_signal / np.maximum(squared_residual, SMALLEST), 0.0)

@@ -9,13 +9,13 @@ from snn._interrupts import float_errors
 from snn.base import checks
 from solvers.problem.atoms import Atoms, checked_squared_norms, compressed_rows
 
-# Limits of a nonzero weight of a feature: within them, its root and its product with a residual neither
-# underflow nor overflow.
+# Range of the nonzero weights of features.  The root of a weight in this range, and the product of the weight
+# with a residual, neither underflow nor overflow.
 SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-60, 1e60
 
 
 def known_features(mask: Any, weights: Any) -> np.ndarray | None:
-    """Return which features at least one signal knows, from an unchecked mask or weights; None means all."""
+    """Return True for features that are known for a signal, or None if all are; arguments are not checked."""
     if mask is None and weights is None:
         return None
     try:
@@ -53,7 +53,7 @@ def checked_weights(
             f"{name} must have shape ({n_features},), one for all signals{each}; got shape {array.shape}"
         )
     if name == "feature_weights":
-        array = array.astype(np.float64) + 0.0  # without negative zeros, equal weights have equal bits
+        array = array.astype(np.float64) + 0.0  # no negative zeros, so that equal weights have equal bits
         wrong = ~((array == 0.0) | ((array >= SMALLEST_WEIGHT) & (array <= LARGEST_WEIGHT)))
         if wrong.any():
             where = np.argwhere(wrong)[0].tolist()

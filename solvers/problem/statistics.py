@@ -15,14 +15,15 @@ from solvers.workers.blas import load_scipy_linalg
 
 # The energy that correlations imply may exceed the passed energy by this share, because sums are rounded.
 ENERGY_ROUNDING = 1e-6
-# Least diagonal entry of a Cholesky factor (of a Gram matrix with unit diagonal) that loses few digits.
+# A Cholesky factor (of a Gram matrix with unit diagonal) loses few digits if no diagonal entry is smaller.
 LEAST_ROOT = 1e-3
 
 
 class FromStatistics:
     """The base of problems that can be made from statistics instead of a dictionary and signals."""
 
-    # ||L L^T - G|| / ||G||, ||L s - b|| / ||b|| and the rank of G; None for other problems.
+    # The errors ||L L^T - G|| / ||G|| and ||L s - b|| / ||b||, and the rank of G, of a problem from
+    # statistics.
     _factor: ClassVar[tuple[float, float, int] | None] = None
 
     @classmethod
@@ -35,32 +36,35 @@ class FromStatistics:
         *,
         positive: bool | ArrayLike = False,
     ) -> Self:
-        """Return the problem with the codes, objectives and gaps of a dictionary that is not at hand.
+        """Return a problem with the codes, objectives and gaps of a dictionary that is not available.
 
-        For a regression the statistics are ``X.T @ X``, ``X.T @ y`` and ``y @ y``.  These sums over
-        observations may be added up in parts, in several places, or for more observations than memory holds.
-        The atoms of the problem are the rows of a factor L of the Gram matrix, ``L @ L.T = G``.  The signal
-        has one more feature, for the energy that no atom explains.
+        For a regression the statistics are ``X.T @ X``, ``X.T @ y`` and ``y @ y``.  The sums over
+        observations may be added up in parts, on several computers, or over more observations than fit into
+        memory.  The atoms of the problem are the rows of a factor L of the Gram matrix, ``L @ L.T = G``.  The
+        signal has one more feature, for the energy that no atom explains.
 
         Parameters
         ----------
         gram : array_like, shape (n_atoms, n_atoms)
-            ``G = D @ D.T``, positive semidefinite; it may be singular.
+            ``G = D @ D.T``, a positive semidefinite matrix, which may be singular.
         correlations : array_like, shape (n_atoms,) or (n_signals, n_atoms)
             ``b = signals @ D.T``, in the range of `gram`.
         energy : float or array_like, shape (n_signals,), or None
-            ``||s||^2`` of each signal, on which the objective and `tol` depend.  It must be at least the
-            energy that the correlations imply, ``b @ pinv(G) @ b``.  None means this energy.
+            ``||s||^2`` of each signal, on which the objective and `tol` depend.  The energy must be at least
+            the energy that the correlations imply, ``b @ pinv(G) @ b``.  None sets the energy of each signal
+            to the smallest possible value.
         penalty, positive
             See `LassoProblem`.
 
         Notes
         -----
-        Certificates hold for the factor, not for the statistics.  The two objectives of a code a differ by at
-        most ``1/2 ||L L^T - G|| ||a||^2 + ||L s - b|| ||a||``, and ``print(problem)`` shows these norms.  An
-        eigenvalue of the Gram matrix (at unit diagonal) counts as zero if it is below n_atoms times the
-        rounding of the dtype.  A Gram matrix that is a difference, as of centred columns with large means,
-        has lost digits that no factor restores.
+        Certificates hold for the factor, not for the statistics.  The objective of a code a with the factor
+        differs from its objective with the statistics by at most
+        ``1/2 ||L L^T - G|| ||a||^2 + ||L s - b|| ||a||``.  ``print(problem)`` shows both errors of the
+        factor, relative to ||G|| and ||b||.  An eigenvalue of the Gram matrix (at unit diagonal) counts as
+        zero if its ratio to the largest eigenvalue is below n_atoms times the rounding error of the dtype.  A
+        Gram matrix that was computed as a difference, for example to centre columns with large means, has
+        lost digits that no factor restores.
 
         Examples
         --------
@@ -89,7 +93,7 @@ class FromStatistics:
 def _factored(
     gram: Any, correlations: Any, energy: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, tuple[float, float, int]]:
-    """Return atoms and signals with these statistics, the Gram matrix of the atoms, and `_factor`."""
+    """Return atoms and signals with the given statistics, the Gram matrix of the atoms, and `_factor`."""
     is_single = getattr(gram, "dtype", None) == np.float32
     precision = float(np.finfo(np.float32 if is_single else np.float64).eps)
     given = checks.real_array("gram", gram, shape=(None, None), meaning="(n_atoms, n_atoms)")
@@ -114,7 +118,7 @@ def _factored(
     implied = np.einsum("ij,ij->i", signals, signals)
     energies = implied if energy is None else checks.positive_array("energy", energy, len(rows), zero=True)
     norms_of_signals = np.sqrt(np.maximum(energies, implied))
-    # With atoms at norm one, correlations are at most the norm of a signal; `beyond` is compared with it.
+    # With atoms at norm one, correlations are at most the norm of a signal, with which `beyond` is compared.
     beyond = np.abs(rows / units - signals @ factor.T).max(axis=1)
     wrong = beyond > 4.0 * np.sqrt(cut) * norms_of_signals
     if wrong.any():
@@ -123,7 +127,8 @@ def _factored(
             f"correlations must lie in the range of gram, as signals @ D.T do; got {beyond[k]:.2g} outside "
             f"of it for signal {k}, at atoms of norm one: pass sums over the same observations"
         )
-    # Bounds on the rounding of the Gram matrix and of correlations, in each direction that signals use.
+    # Effects of the rounding of the Gram matrix and of correlations on the implied energies, in units of
+    # n_atoms * precision, with a value for each column of the factor.
     lengths = np.abs(signals) / roots
     rounding = lengths**2 + 2.0 * lengths * norms_of_signals[:, np.newaxis]
     wrong = implied > (1.0 + ENERGY_ROUNDING) * energies + n_atoms * precision * rounding.sum(axis=1)
@@ -146,7 +151,7 @@ def _factored(
 def _split(
     gram: np.ndarray, correlations: np.ndarray, precision: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return L with L L^T = gram, signals s with s L^T = correlations, and least scales of the columns."""
+    """Return L with L L^T = gram, s with s L^T = correlations, and lower bounds on norms of columns of L."""
     load_scipy_linalg()
     from scipy import linalg
 
