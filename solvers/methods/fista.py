@@ -66,7 +66,7 @@ class Fista(Method):
         checks.positive_integer("max_iter", self.max_iter)
 
     def prepare(self, problem: LassoProblem) -> GradientStep | None:
-        """Return the gradient step of all signals; None if signals differ in feature weights, and so in L."""
+        """Return the gradient step of all signals; None if weights (not masks) differ between signals."""
         weights = problem.feature_weights
         has_own_step = weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
         return None if has_own_step else gradient_step(problem)
