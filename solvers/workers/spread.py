@@ -33,7 +33,8 @@ def spread(
     # arrays of `solve` and `common`, to which batches may refer, only once.  In workers, BLAS has one thread.
     if len(batches) == 1 or n_workers == 1:
         return ((k, solve(batch)) for k, batch in enumerate(batches))
-    # Imported only here: asking for the backend takes as long as some problems, and the import takes longer.
+    # Import joblib only here, because the import, and even the search for the backend, can take longer than
+    # all batches.
     from joblib.parallel import ThreadingBackend, get_active_backend
 
     backend, _ = get_active_backend(prefer=prefer)
@@ -45,7 +46,7 @@ def spread(
 def _by_threads(
     solve: Callable[[Batch], Outcome], batches: Sequence[Batch], n_workers: int
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yield numbers and outcomes of batches in order, 10 milliseconds faster than threads of joblib."""
+    """Yield indices and outcomes of batches in order; joblib's threads start 10 milliseconds later."""
     pool = ThreadPoolExecutor(min(n_workers, len(batches)))
     try:
         futures = [pool.submit(_numbered, k, solve, batch) for k, batch in enumerate(batches)]
