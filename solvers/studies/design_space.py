@@ -68,8 +68,8 @@ def design_space(
 ) -> DesignSpace:
     """Solve a problem with every digital format and time step; compute the costs of cores with these lanes.
 
-    `solve_digital` runs once for each format and step, because lanes change only the costs, and not the
-    codes.
+    `solve_digital` runs once for each format and step, because lanes change only the costs.  This function
+    needs ``sparsespike[hardware]``.
 
     Parameters
     ----------

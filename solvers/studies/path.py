@@ -85,10 +85,11 @@ class PathResult(Value, Drawn):
         return self._criterion(lambda n: 2.0, noise_variance, n_observations, self.degrees_of_freedom)
 
     def bic(self, noise_variance: float | None = None, *, n_observations: float | None = None) -> np.ndarray:
-        """Return the Bayesian information criterion, shape (n_multiples, n_signals); the least is best.
+        """Return the Bayesian information criterion, shape (n_multiples, n_signals).
 
-        The criterion is ``n log(2 pi v) + R / v + log(n) degrees_of_freedom``, with n the number of
-        observations, R the squared norm of the residual, and v the variance of the noise in each observation.
+        The least value is best.  The criterion is ``n log(2 pi v) + R / v + log(n) degrees_of_freedom``, with
+        n the number of observations, R the squared norm of the residual, and v the variance of the noise in
+        each observation.
 
         Without `noise_variance`, v is ``R / n`` at each penalty.  With this estimate of v, compare only
         penalties that have far fewer degrees of freedom than observations.  By default, n is the number of
