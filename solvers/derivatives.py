@@ -37,7 +37,7 @@ AT_BOUND = 1e-10
 # The equation of a code is solved again if its error exceeds CODE_ROUNDING ||d_i|| ||s||.  An entry of a code
 # is rounding if ||d_i||^2 times the entry is smaller than CODE_ROUNDING ||d_i|| ||s||.
 CODE_ROUNDING = 1e-13
-# Atoms count as dependent if the scaled solution is larger than the scaled right-hand side by this factor.
+# Atoms count as dependent if the solution exceeds the right-hand side by this factor, both scaled by norms.
 LARGEST_GROWTH = 1e11
 # Maximum number of signals that an error message names.
 MOST_NAMED = 5

@@ -33,11 +33,11 @@ class Costs:
     # support.
     ns_of_code: float = 450_000.0
     ns_of_support: float = 20_000.0
-    # Supports are not measured if shared products would save time even with supports of this size.
+    # Supports are not measured if shared products would save time even with `largest_support` atoms in each.
     largest_support: int = 100
-    # Number of signals in a batch that shares products.  `least_together` holds even beyond the memory limit.
-    # `most_together` is enough for full speed.  `most_converting` is for atoms that are converted for each
-    # batch, so that most of the time is not spent on conversion.
+    # Number of signals in a batch that shares products.  `least_together` is the minimum, even beyond the
+    # memory limit.  Batches of `most_together` signals have full speed.  `most_converting` is for atoms that
+    # are converted for each batch, so that most of the time is not spent on conversion.
     least_together: int = 16
     most_together: int = 512
     most_converting: int = 4096

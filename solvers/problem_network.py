@@ -168,7 +168,7 @@ class LassoNetwork:
 class RefinedCodes:
     """The networks of a batch of signals, and the best codes read out of them so far."""
 
-    # A look is a read-out of a network: it reads a code, measures its gap, and may begin the next stage.  See
+    # A look at a network reads a code, measures the gap of the code, and may begin the next stage.  See
     # `solvers._kernels.refinement`, and docs/theory.md, section 4.2, for the equations.
 
     def __init__(

@@ -150,8 +150,8 @@ class LassoRegressor(Regression):
     fit_intercept : bool, default True
         Whether the model has an intercept.  All variables of a dense X are centred.  A variable of a sparse X
         is centred only if its mean exceeds its standard deviation, because then it has few zeros.  For the
-        other variables, a variable of ones without a penalty is added.  The result is the same, except for
-        rounding.
+        other variables, a variable of ones without a penalty is added.  Centring and the variable of ones
+        give the same result, except for rounding.
     method : str or Method, default "active_set"
         The name of a method in `solvers.METHODS`, or a `Method` with its options.
     tol : float, optional
@@ -301,7 +301,7 @@ class LassoRegressorCV(Regression):
             problem = None
             with worded(f"; in fold {k} of cv"):
                 if design is not None:
-                    with suppress(ValueError):  # without a problem, the data are used instead of the sums
+                    with suppress(ValueError):  # if the sums are too inexact, the data are used instead
                         problem = self._problem(design, 1.0)
                 if design is None or problem is None:
                     design = design_of(X[train], y[train], kept, self.fit_intercept)

@@ -58,8 +58,8 @@ class ActiveSet(Method):
     zero.  If the method's code is poor, the method also starts from a few steps of FISTA.
 
     For few signals in a large dictionary, the method computes only the entries of the Gram matrix between
-    atoms that may be active, unless the problem already has the matrix.  For more signals, it multiplies the
-    residuals of all signals with all atoms together, if this takes less time than the matrix
+    atoms that may be active, unless the problem already has the matrix.  For more signals, the method
+    multiplies the residuals of all signals with all atoms together, if this takes less time than the matrix
     (`solvers.plan`).  Signals with different masks never use a Gram matrix; signals that share one mask may.
 
     References

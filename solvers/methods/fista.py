@@ -24,8 +24,9 @@ from solvers.results.result import SparseCodingResult, Start
 # convergence.
 CHECK_EVERY = 5
 CHECK_PART = 10
-# Multiply-adds per atom, in addition to the product with the Gram matrix.  An iteration takes three: the
-# momentum, and the two inner products of the restart.  A computation of the gap takes four, for four sums.
+# Multiply-adds per atom, in addition to the product with the Gram matrix.  An iteration takes three
+# multiply-adds, for the momentum and the two inner products of the restart.  A computation of the gap takes
+# four multiply-adds, for four sums.
 PRODUCTS_OF_ITERATION, PRODUCTS_OF_CHECK = 3, 4
 
 

@@ -1,9 +1,9 @@
 """The common interface of solvers, `Method`, and the driver `solve`, which runs a method on a problem.
 
-The driver checks arguments, refuses problems that the method does not take, and warns.  It divides the
-signals into batches (and, if necessary, into groups with equal masks), runs the batches on workers and joins
-the codes of all batches.  For each batch, one loop takes codes from the method, certifies these codes and
-keeps the best.  To add a method, write a subclass of `Method`, and a line in `solvers.methods`.
+The driver checks arguments, refuses problems that the method does not take, and warns.  The driver divides
+the signals into batches (and, if necessary, into groups with equal masks), runs the batches on workers and
+joins the codes of all batches.  For each batch, one loop takes codes from the method, certifies these codes
+and keeps the best.  To add a method, write a subclass of `Method`, and a line in `solvers.methods`.
 """
 
 import re
@@ -73,8 +73,8 @@ class Method(Closed, ABC):
         The driver refuses a problem that has a feature of `REFUSALS` without its name in `takes`.
     together : {"never", "alike", "always"}, default "never"
         Whether a batch may have signals with different masks: never, only if the masks leave enough of each
-        atom ("alike", see `knows_atoms_alike`), or always.  If not, signals are grouped by mask, and each
-        group has its own Gram matrix.
+        atom ("alike", see `knows_atoms_alike`), or always.  If a batch must have one mask, signals are
+        grouped by mask, and each group has its own Gram matrix.
     steps : str, default "iterations"
         The unit of the method's steps.
     usual_tol : float, default 1e-3

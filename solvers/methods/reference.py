@@ -85,7 +85,7 @@ class CoordinateDescent(Method):
         from sklearn.linear_model import Lasso
 
         best.work[METHOD][best.active] += 0
-        # This also solves zero signals: scikit-learn would divide by the norm of such a signal.
+        # The zero code solves zero signals.  scikit-learn would divide by the norm of such a signal.
         best.fall_back()
         # scikit-learn has no feature weights, so that it solves an equivalent problem without weights.
         whole, scaled = best.problem.ordinary(), prepared

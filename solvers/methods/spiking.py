@@ -43,7 +43,8 @@ FIRST_READ, READS_PER_DOUBLING = 2.0, 2
 # active-set method corrects the support with less work than further spikes.
 POLISH_TIME = 2.0
 # If the active-set method fails, it starts again after a simulated time that is POLISH_GROWTH times as long,
-# at most LAST_POLISH_TIME synaptic time constants.  It fails only if atoms are nearly dependent.
+# at most LAST_POLISH_TIME synaptic time constants.  The active-set method fails only if atoms are nearly
+# dependent.
 LAST_POLISH_TIME = 500.0
 POLISH_GROWTH = 4.0
 # The most negative drive of integer neurons, in units of the largest drive.  Lower drives are clipped,
@@ -122,8 +123,8 @@ class Stages(SpikingMethod):
     smoothly over the run.  The thresholded current at the rates a is max(beta + W^T a, 0) / theta.
 
     A stage ends when the gap has fallen to 1/5 of the gap at its beginning (1/7 on a clock of real numbers).
-    It also ends after 48 synaptic time constants (first stage) or 24 (later stages); repeated stages without
-    progress may take longer.  In the next stage, the network is driven by the residual of the code, after the
+    The first stage takes at most 48 synaptic time constants, and a later stage 24 or, after repeated stages
+    without progress, longer.  In the next stage, the network is driven by the residual of the code, after the
     code has been drawn a little towards zero.  One spike then stands for a smaller value, and the new rates
     are added to the code, so that the gap falls exponentially with the number of spikes.  If atoms are
     similar, a stage reduces the gap less.  Stages then use the momentum of the accelerated gradient method.
@@ -373,8 +374,9 @@ class ActiveSetFromSpikes(SpikingMethod):
 
     The network runs only for a short time, from potentials at half their thresholds.  Codes are optimal to
     rounding for any `tol`, unless the atoms are so nearly dependent that double precision cannot solve the
-    optimality equations.  For such atoms, the result is the best code found, which may have been read from
-    currents.  `n_corrections` in the `info` of the result counts the atoms that the method had to correct.
+    optimality equations.  For nearly dependent atoms, the result is the best code found, which may have been
+    read from currents.  `n_corrections` in the `info` of the result counts the atoms that the method had to
+    correct.
     """
 
     name = "active_set_from_spikes"

@@ -24,10 +24,10 @@ from solvers.results.codes import Status, as_sparse, rows_of
 IMPLIED = 1e-12
 # Two opposite rows count as an equation if the room between them, as a share of their limits, is below TIGHT.
 TIGHT = 1e-13
-# Equations may contradict each other if their violation exceeds this share of the size of the point.
+# Equations may contradict each other if their violation exceeds CONTRADICTED times the size of the point.
 CONTRADICTED = 1e-9
-# Violated rows are corrected if the violation exceeds this share of the size of the point.  Multipliers of a
-# wrong sign are corrected if they exceed this share of the largest multiplier.
+# Violated rows are corrected if the violation exceeds WRONG_SHARE times the size of the point.  Multipliers
+# of a wrong sign are corrected if they exceed WRONG_SHARE times the largest multiplier.
 WRONG_SHARE = 1e-11
 # Maximum number of corrections of the set of active rows.
 MOST_ACTIVE_CHANGES = 20
@@ -201,7 +201,7 @@ class Search(LeastDistance):
         return None
 
     def presolved(self) -> PrimalDual | None:
-        """Return multipliers which prove that the equations, or they and a row, are infeasible; or None."""
+        """Return multipliers if the equations, or the equations and one row, have no solution; or None."""
         base = self.on_equations(self.values)
         rest, over = self.equal @ base - self.values, self.rows @ base - self.limits
         over[self.kept] = 0.0

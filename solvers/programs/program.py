@@ -42,11 +42,11 @@ class ProgramResult(Drawn):
         the right side is negative.
     lower_bound, upper_bound : float
         The optimum lies between these bounds, which include all rounding errors.  The upper bound is proved
-        if `violation` is zero.  If not, an estimate of the price of the violations is added: twice the
+        if `violation` is zero.  Otherwise, the bound includes an estimated price of the violations: twice the
         violations times the multipliers.
     violation : float
-        Zero if a feasible point provably lies within rounding of x.  If not, the largest distance of x from
-        an equation, or from the half-space of an inequality.
+        Zero if a feasible point provably lies within rounding of x.  Otherwise, the largest distance of x
+        from an equation, or from the half-space of an inequality.
     radius : float
         The distance from x within which `lower_bound` holds.  The radius is infinite, unless the Hessian is
         singular and the bounds do not limit all variables.  An infeasible program has no feasible point of

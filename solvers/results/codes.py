@@ -34,14 +34,14 @@ class Status(IntEnum):
     REACHED
         The gap of the code is within `tol`.
     AT_LIMIT
-        The method used up its time, rounds or iterations.  The codes in a result of `certify` have this
-        status, too.
+        The method used up its time, rounds or iterations.  The codes in a result of `certify` also have the
+        status AT_LIMIT.
     RAN_AWAY
         The network was stopped, because neurons excited each other without end.
     AT_PRECISION
         The method ended because only rounding is left.
     INFEASIBLE, UNBOUNDED
-        A quadratic program has no solution.  Its multipliers, or a direction, prove this.
+        A quadratic program has no solution, which its multipliers or a direction prove.
     """
 
     REACHED = 0
@@ -68,8 +68,8 @@ class Codes:
     work: dict[str, np.ndarray] = field(default_factory=dict)
     # Further figures: arrays and sparse rows have an entry for each signal, and other objects belong to all.
     info: dict[str, Any] = field(default_factory=dict)
-    # The `Status` of each signal, without REACHED, because the result compares gaps with `tol` itself.  None
-    # stands for AT_LIMIT of all signals.
+    # The `Status` of each signal, without REACHED, because the result compares gaps with `tol` itself.  If
+    # `status` is None, all signals have AT_LIMIT.
     status: np.ndarray | None = None
 
     def reach(self, problem: LassoProblem, tol: float) -> bool:
@@ -114,7 +114,7 @@ class BestCodes:
         self.problem, self.tol, self.start = problem, tol, start
         # The signals whose gaps are above tol * 1/2 ||signal||^2.
         self.active = np.arange(n_signals)
-        # The fields of the `Codes` to be returned.  A new part of the work starts at zero.
+        # The fields of the `Codes` to be returned.  The counts of a new part of the work start at zero.
         self.steps = np.zeros(n_signals, dtype=np.int64)
         self.info: dict[str, Any] = {}
         self.work: dict[str, np.ndarray] = defaultdict(partial(np.zeros, n_signals, dtype=np.int64))

@@ -179,7 +179,7 @@ def path(
     certifies the codes at all penalties together.  The rounding of a gap then depends on the other penalties.
 
     scikit-learn's `lasso_path` divides the objective by n_features.  The alphas of `lasso_path` are therefore
-    ``multiples * penalty / n_features``.  The default alphas are the default multiples in this unit.
+    ``multiples * penalty / n_features``.  By default, `path` and `lasso_path` use the same penalties.
 
     References
     ----------
@@ -269,7 +269,7 @@ def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) 
 def default_multiples(
     problem: LassoProblem, n_multiples: int, smallest: float, largest: float = 0.0
 ) -> np.ndarray:
-    """Return multiples at equal ratios, from the least one with zero codes, or from `largest`, downwards."""
+    """Return falling multiples at equal ratios; the first is the least with zero codes, or `largest`."""
     n_multiples = checks.positive_integer("n_multiples", n_multiples)
     smallest = checks.positive_number("smallest", smallest)
     if smallest >= 1.0:

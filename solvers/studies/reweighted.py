@@ -22,7 +22,7 @@ SLOPES = {
     "mcp": lambda u: np.maximum(1.0 - u, 0.0),
     "scad": lambda u: np.clip((3.7 - u) / 2.7, 0.0, 1.0),
 }
-# The smallest slope.  It is positive, because some methods refuse zero weights.
+# The smallest slope, which is positive because some methods refuse zero weights.
 LEAST_SLOPE = 1e-6
 # The default scale, as a share of the mean nonzero entry of the LASSO's code.
 USUAL_SCALE = 0.1
@@ -37,8 +37,8 @@ class ReweightedResult(Value, Drawn):
     rounds : tuple of tuples of SparseCodingResult
         For each signal, the results of its rounds.  The first result is the solution of the LASSO itself.
     is_stationary : ndarray of bool, shape (n_signals,)
-        True if the last code of a signal solves the LASSO whose weights are computed from this code.  The
-        code then has a gap of at most `tol` times the objective.
+        True if the last code of a signal solves the LASSO whose weights are computed from this code.
+        "Solves" means that the gap is at most `tol` times the objective.
     """
 
     rounds: tuple[tuple[SparseCodingResult, ...], ...]
@@ -78,7 +78,7 @@ def reweighted(
         The size from which entries are penalised less; by default a tenth of the mean nonzero entry of the
         LASSO's code of the same signal.
     max_rounds : int, default 100
-        The most LASSO problems for each signal.  A code that is not stationary after these causes a warning.
+        The most LASSO problems for each signal.  There is a warning if the last code is not stationary.
     method : str or Method, default "active_set"
         A method, or its name in `METHODS`.
     tol : float, optional

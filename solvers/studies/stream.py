@@ -140,7 +140,8 @@ class SparseCodingStream(Described):
         """Return the codes of the next frame, with their certificates.
 
         If Ctrl-C interrupts the call, `n_frames` says whether the stream has taken the frame.  If the stream
-        has taken it, the codes are lost, but a second call with the frame starts from these codes.
+        has taken the frame, the codes are lost, but a second call with the same frame starts from these
+        codes.
 
         Parameters
         ----------

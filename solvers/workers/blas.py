@@ -118,10 +118,10 @@ def _library_of(controller: LibController) -> Library:
     by_thread = controller.internal_api == "mkl" or getattr(controller, "threading_layer", "") == "openmp"
     n_threads, set_n_threads = controller.get_num_threads, controller.set_num_threads
     if controller.internal_api == "openblas":
-        # Call the library itself.  Since release 3.8, threadpoolctl lets only one thread change the number of
-        # BLAS threads of a process, and silently ignores all other threads.  It also takes ten times as long.
-        # `PyDLL` keeps the GIL, so that no thread forks while BLAS holds its lock, or sees a limit half
-        # undone.
+        # Set the number of threads by a call of the library.  Since release 3.8, threadpoolctl lets only one
+        # thread change the number of BLAS threads of a process, and silently ignores all other threads.  A
+        # call of threadpoolctl also takes ten times as long.  `PyDLL` keeps the GIL, so that no thread forks
+        # while BLAS holds its lock, or sees a limit half undone.
         functions = PyDLL(controller.filepath)
         for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
             if hasattr(functions, f"{prefix}openblas_set_num_threads{suffix}"):
