@@ -228,9 +228,11 @@ class LassoRegressorCV(Regression):
     coef_, intercept_, duality_gap_, n_iter_, n_features_in_
         See `LassoRegressor`.
 
-    Notes ----- With more than two observations per variable, a fold is solved from sums over its
-    observations.  These sums are the sums over all observations minus the sums over the observations left
-    out.  Errors of prediction are computed from the data.
+    Notes
+    -----
+    With more than two observations per variable, a fold is solved from sums over its observations.  These
+    sums are the sums over all observations minus the sums over the observations left out.  Errors of
+    prediction are computed from the data.
 
     Examples
     --------

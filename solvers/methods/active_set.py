@@ -54,8 +54,10 @@ class ActiveSet(Method):
     max_rounds : int, optional
         The most rounds for each signal; by default 10 per atom, or 200 with a convolutional dictionary.
 
-    Notes ----- If a signal does not reach `tol`, its code is the best of the method's code, the start, and
-    zero.  If the method's code is poor, the method also starts from a few steps of FISTA.
+    Notes
+    -----
+    If a signal does not reach `tol`, its code is the best of the method's code, the start, and zero.  If the
+    method's code is poor, the method also starts from a few steps of FISTA.
 
     For few signals in a large dictionary, the method computes only the entries of the Gram matrix between
     atoms that may be active, unless the problem already has the matrix.  For more signals, the method

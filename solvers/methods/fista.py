@@ -47,9 +47,11 @@ class Fista(Method):
     max_iter : int, default 10000
         The most iterations for each signal.
 
-    Notes ----- Each signal has its own momentum, and leaves its batch when the signal has converged.  So
-    other signals and the number of workers change iterates only by rounding.  Products use the Gram matrix or
-    the dictionary, whichever is cheaper.
+    Notes
+    -----
+    Each signal has its own momentum, and leaves its batch when the signal has converged.  So other signals
+    and the number of workers change iterates only by rounding.  Products use the Gram matrix or the
+    dictionary, whichever is cheaper.
 
     References
     ----------

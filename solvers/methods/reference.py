@@ -43,10 +43,11 @@ class CoordinateDescent(Method):
     max_iter : int, default 10000
         The most sweeps over all atoms for each signal.
 
-    Notes ----- `Lasso` divides the objective by n_features, so that its alpha is ``penalty / n_features``.
-    `Lasso` stops when its duality gap is at most its tol times ``||signal||^2``.  The tol of `Lasso` is
-    therefore half of our `tol`.  If the certified gap is still too large, `Lasso` continues with a tol ten
-    times smaller.
+    Notes
+    -----
+    `Lasso` divides the objective by n_features, so that its alpha is ``penalty / n_features``.  `Lasso` stops
+    when its duality gap is at most its tol times ``||signal||^2``.  The tol of `Lasso` is therefore half of
+    our `tol`.  If the certified gap is still too large, `Lasso` continues with a tol ten times smaller.
 
     Penalties that differ are made equal by rescaling the atoms, ``lambda_i |a_i| = |lambda_i a_i|``, and
     signals are scaled to norm one.  An elastic net is the LASSO whose Gram matrix has the quadratic penalty

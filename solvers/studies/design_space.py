@@ -88,11 +88,13 @@ def design_space(
     progress : bool, default False
         Show a progress bar.
 
-    Notes ----- Cycles are counted for the steps and the spikes of all stages, as if no two neurons fired in
-    the same step.  So the number of cycles is slightly too large, and the error grows with the number of
-    lanes.  Commands before a run are not counted.  Energy is an estimate, not a measurement.  The estimate is
-    the number of bits that are read, written, added and multiplied, times the energy per bit in Horowitz
-    (2014) for 45 nm and memories of 8 kilobytes.  Clocks and leakage are not included.
+    Notes
+    -----
+    Cycles are counted for the steps and the spikes of all stages, as if no two neurons fired in the same
+    step.  So the number of cycles is slightly too large, and the error grows with the number of lanes.
+    Commands before a run are not counted.  Energy is an estimate, not a measurement.  The estimate is the
+    number of bits that are read, written, added and multiplied, times the energy per bit in Horowitz (2014)
+    for 45 nm and memories of 8 kilobytes.  Clocks and leakage are not included.
 
     References
     ----------

@@ -175,8 +175,10 @@ def path(
     progress : bool, default False
         Show a progress bar that counts penalties.
 
-    Notes ----- If the Gram matrix saves time, the active set solves up to 16 signals in one thread, and
-    certifies the codes at all penalties together.  The rounding of a gap then depends on the other penalties.
+    Notes
+    -----
+    If the Gram matrix saves time, the active set solves up to 16 signals in one thread, and certifies the
+    codes at all penalties together.  The rounding of a gap then depends on the other penalties.
 
     scikit-learn's `lasso_path` divides the objective by n_features.  The alphas of `lasso_path` are therefore
     ``multiples * penalty / n_features``.  By default, `path` and `lasso_path` use the same penalties.

@@ -88,9 +88,11 @@ def reweighted(
     -------
     ReweightedResult
 
-    Notes ----- Each round is certified.  A round raises the concave objective at most by the round's gap.  A
-    concave problem has many stationary points, and the certificate proves only that the last code is a
-    stationary point.
+    Notes
+    -----
+    Each round is certified.  A round raises the concave objective at most by the round's gap.  A concave
+    problem has many stationary points, and the certificate proves only that the last code is a stationary
+    point.
 
     References
     ----------
