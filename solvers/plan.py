@@ -41,9 +41,8 @@ class Costs:
     least_together: int = 16
     most_together: int = 512
     most_converting: int = 4096
-    # Maximum number of values (8 MB) and of signals in other batches, so that a batch stays in the cache, and
-    # Ctrl-C is quick.  With fewer than 256 atoms, a batch has more signals: `python -m tests.benchmarks
-    # patches tiny`.
+    # Limits on values (8 MB) and on signals of other batches, so that a batch stays in cache and Ctrl-C is
+    # quick. With fewer than 256 atoms, a batch has more signals: `python -m tests.benchmarks patches tiny`.
     values_per_batch: int = 1_000_000
     largest_batch: int = 256
     # Least number of batches per worker, so that workers end together: `python -m tests.benchmarks threads`.

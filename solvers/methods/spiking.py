@@ -43,7 +43,7 @@ FIRST_READ, READS_PER_DOUBLING = 2.0, 2
 # active-set method corrects the support with less work than further spikes.
 POLISH_TIME = 2.0
 # If the active-set method fails, it starts again after a simulated time that is POLISH_GROWTH times as long,
-# at most LAST_POLISH_TIME synaptic time constants.  The active-set method fails only if atoms are nearly
+# until this time exceeds LAST_POLISH_TIME synaptic time constants.  It can fail if atoms are nearly
 # dependent.
 LAST_POLISH_TIME = 500.0
 POLISH_GROWTH = 4.0
@@ -259,8 +259,7 @@ class BatchRun:
             self.run.restart(np.arange(problem.n_signals))
         # Neurons of zero atoms have potentials from rounding, which must not become codes.
         self._zero_atoms = np.flatnonzero(problem.seen_atoms.squared_norms == 0.0)
-        # The times of the last read-outs of currents, and the integrals of all soma currents until then (eq
-        # 4).
+        # Times of the last read-outs of currents, and the integrals of all soma currents until then (eq 4).
         self._charges = [(self.run.time.copy(), self.run.charge)]
 
     def codes_of(self, rates: np.ndarray, signals: np.ndarray) -> np.ndarray:

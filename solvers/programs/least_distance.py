@@ -91,7 +91,7 @@ class LeastDistance:
         self.equations, self.lengths = _unit(program.equations)
         self.pairs = _opposites(self.rows, program.limits / self.norms)
         # `across` and `along` are orthonormal bases of the row space and the null space of the equations.
-        # Opposite rows with equal limits count as equations.
+        # Opposite rows whose limits allow only equality count as equations.
         self.equal = np.vstack([self.equations, self.rows[self.pairs[0]]])
         across, factor, order = linalg.qr(self.equal.T, pivoting=True)
         rank = int((np.abs(np.diag(factor)) > IMPLIED).sum())
