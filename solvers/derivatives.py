@@ -1,4 +1,4 @@
-"""Derivatives of codes: products with the Jacobian, from either side.
+"""Derivatives of codes: products of the Jacobian with vectors, from the left and from the right.
 
 If the atoms outside the support S of a code are strictly within their bounds, small changes keep S and the
 signs, and the code solves a linear equation.  With w the weights of features, m the curvatures of the penalty
@@ -400,7 +400,7 @@ def _products(atoms: Atoms, codes: sparse.csr_array, signals: np.ndarray) -> np.
 
 
 def _changed_dictionary(problem: LassoProblem, changes: ArrayLike) -> Atoms | None:
-    """Return changes of atoms or kernels as a dictionary, which has products; None if nothing changes."""
+    """Return the changes of atoms or kernels as a dictionary of changes; None if nothing changes."""
     atoms = problem.atoms
     if isinstance(atoms, ConvolutionalAtoms):
         shape, meaning = atoms.kernels.shape, "as the kernels"

@@ -33,7 +33,7 @@ from solvers.studies.held_out import held_out_score
 # Types of floats that are kept.  Arrays of all other types are converted to float64.
 FLOATS = (np.float64, np.float32)
 # For each estimator: the model of the last call, the number of signals coded with the model's dictionary,
-# and, if they were numbers, the penalty and `positive`.  Pickles and clones do not contain it.
+# and, if they were numbers, the penalty and `positive`.  Pickles and clones do not contain this record.
 _kept: WeakKeyDictionary[BaseEstimator, tuple[LassoModel, int, Any]] = WeakKeyDictionary()
 
 
@@ -165,7 +165,7 @@ class SpikingSparseCoder(Coder):
         return atoms.reconstruct(codes.astype(np.float64, copy=False)).astype(codes.dtype, copy=False)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
-        """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
+        """Return a score, at most 1, of predicting a fifth of the features from codes of the other features.
 
         The score is the share of the signals' energy that is predicted (`held_out_score`).  Unlike the
         objective, scores can be compared between values of `alpha`, as `GridSearchCV` does.

@@ -80,7 +80,7 @@ def code_path(
     ax: Axes | None = None,
     **line_kwargs: Any,
 ) -> Axes:
-    """Draw the code of one signal against the penalty: a line for each atom with a penalty that is used."""
+    """Draw the code of one signal against the penalty: a line for each used atom that has a penalty."""
     # If `penalty`, the penalty of the problem, is passed, the axis shows penalties instead of multiples, and
     # a line marks `penalty`.
     signal = checks.integer("signal", signal, 0, result.codes.shape[1] - 1)

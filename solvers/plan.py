@@ -42,7 +42,7 @@ class Costs:
     most_together: int = 512
     most_converting: int = 4096
     # Limits on values (8 MB) and on signals of other batches, so that a batch stays in cache and Ctrl-C is
-    # quick. With fewer than 256 atoms, a batch has more signals: `python -m tests.benchmarks patches tiny`.
+    # quick.  With fewer than 256 atoms, a batch has more signals: `python -m tests.benchmarks patches tiny`.
     values_per_batch: int = 1_000_000
     largest_batch: int = 256
     # Least number of batches per worker, so that workers end together: `python -m tests.benchmarks threads`.
@@ -107,7 +107,7 @@ def products_for(
     most_signals: int = 1,
     support_of: Callable[[LassoProblem], float] | None = None,
 ) -> Products:
-    """Return which products of atoms serve a problem."""
+    """Return the kind of products of atoms that a problem uses."""
     # Without `on_demand`, all products are computed at the beginning.  Up to `most_signals` signals may be
     # solved one by one.  `support_of` returns the mean support of some codes.
     if on_demand and problem.has_own_weights and problem.atoms.rows is not None:

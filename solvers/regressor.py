@@ -292,7 +292,7 @@ class LassoRegressorCV(Regression):
     def _errors(
         self, X: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[Any]
     ) -> Iterator[np.ndarray]:
-        """Yield the mean squared error at each penalty of the observations that each fold leaves out."""
+        """For each fold, yield the mean squared errors at all penalties on the observations left out."""
         # Statistics save time if X has over twice as many entries as the Gram matrix (if dense, for n > 2 p).
         has_statistics = X.size > 2 * X.shape[1] ** 2
         statistics = Statistics(X, y, weights, self.fit_intercept) if has_statistics else None

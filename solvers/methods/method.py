@@ -254,7 +254,7 @@ def _reasons(method: Method, status: np.ndarray) -> str:
 
 def documented(method: type[Method]) -> Callable[[F], F]:
     """Return a decorator that adds the docstrings of a method and of `solve` to a function's summary."""
-    if method.__doc__ is None:  # python -OO
+    if method.__doc__ is None:  # python -OO removes docstrings
         return lambda function: function
     text, options, *sections = SECTION.split(cleandoc(method.__doc__))
     _, shared, *outcome = SECTION.split(cleandoc(solve.__doc__ or ""))[:-1]

@@ -56,7 +56,7 @@ FINEST = 1e-14
 
 
 class PrimalDual(NamedTuple):
-    """A point with multipliers, in scaled variables; without a point, multipliers prove infeasibility."""
+    """A point and multipliers in scaled variables; if the point is None, they prove infeasibility."""
 
     point: np.ndarray | None
     rows: np.ndarray

@@ -50,7 +50,7 @@ class ProgramResult(Drawn):
     radius : float
         The distance from x within which `lower_bound` holds.  The radius is infinite, unless the Hessian is
         singular and the bounds do not limit all variables.  An infeasible program has no feasible point of
-        smaller norm.
+        norm below `radius`.
     status : Status
         REACHED, AT_PRECISION, INFEASIBLE or UNBOUNDED; AT_LIMIT if the method "spiking" ran out of spikes.
     n_steps : int

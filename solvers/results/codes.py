@@ -39,7 +39,7 @@ class Status(IntEnum):
     RAN_AWAY
         The network was stopped, because neurons excited each other without end.
     AT_PRECISION
-        The method ended because only rounding is left.
+        The method ended because only rounding errors are left in the gap.
     INFEASIBLE, UNBOUNDED
         A quadratic program has no solution, which its multipliers or a direction prove.
     """

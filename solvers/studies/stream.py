@@ -148,12 +148,13 @@ class SparseCodingStream(Described):
         frame : array_like, shape (n_features,) or (n_signals, n_features)
             The signals of the frame, as many as those of the previous frame.
         mask : array_like of bool, shape (n_features,), optional
-            True for the features of this frame that are known, for all its signals; by default the mask of
-            the stream.  Unknown features may be NaN.
+            True for the known features of this frame, the same for all signals; by default the mask of the
+            stream.  Unknown features may be NaN.
         tol : float, default 1e-3
             A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
         max_spikes : int, optional
-            Deadline in spikes for each signal.  Only spikes of the same instant may exceed it.
+            Deadline as the largest number of spikes of each signal.  Only spikes of the same instant may
+            exceed this number.
         max_seconds : float, optional
             Deadline in seconds for the frame.  Every frame has at least one read-out, and the time is checked
             after each read-out.  So the result may be late by the time of one read-out and its certificate.

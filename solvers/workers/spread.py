@@ -28,7 +28,7 @@ def spread(
     common: Any = None,
     prefer: str = "threads",
 ) -> Iterator[tuple[int, Outcome]]:
-    """Return numbers and outcomes of batches, as workers finish them."""
+    """Return indices and outcomes of batches, as workers finish them."""
     # `joblib.parallel_config` sets the kind of workers; the default is `prefer`.  Each process gets the
     # arrays of `solve` and `common`, to which batches may refer, only once.  In workers, BLAS has one thread.
     if len(batches) == 1 or n_workers == 1:
@@ -64,7 +64,7 @@ def _by_joblib(
     common: Any,
     backend: ParallelBackendBase,
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yield numbers and outcomes of batches as other processes finish them."""
+    """Yield indices and outcomes of batches as other processes finish them."""
     from joblib import Parallel, delayed
 
     if hasattr(backend, "client"):  # Dask would send every array with every batch
