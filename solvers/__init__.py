@@ -1,4 +1,4 @@
-"""Sparse coding: the LASSO as a problem, several solvers, and certificates that depend on none of them."""
+"""Sparse coding: LASSO problems, several solvers, and certificates that do not depend on the solvers."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -94,7 +94,8 @@ __all__ = [
 ]
 
 
-# Imported at first use: scikit-learn takes longer to import than everything else, and linprog is slow, too.
+# These modules are imported at the first use of a name.  The import of scikit-learn takes longer than all
+# other imports, and the import of linprog is slow, too.
 _LATER = {
     "SpikingSparseCoder": "solvers.estimator",
     **dict.fromkeys(("LassoRegressor", "LassoRegressorCV"), "solvers.regressor"),

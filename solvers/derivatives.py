@@ -1,4 +1,4 @@
-"""Derivatives of codes: products with the Jacobian, from either side.
+"""Derivatives of codes: products of the Jacobian with vectors, from the left and from the right.
 
 If the atoms outside the support S of a code are strictly within their bounds, small changes keep S and the
 signs, and the code solves a linear equation.  With w the weights of features, m the curvatures of the penalty
@@ -6,8 +6,8 @@ and r = s - a D::
 
     K a_S = D_S (w s) - lambda_S sign(a_S)            K = D_S diag(w) D_S^T + diag m_S
 
-The derivative of this equation's solution is exact, and no iterations of a solver have to be stored (implicit
-differentiation).  If an atom is at its bound, there is no derivative.
+Differentiating the solution of this equation gives exact derivatives, and no iterations of a solver have to
+be stored (implicit differentiation).  A code has no derivative if an atom is at its bound.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from solvers.problem.matrix import MatrixAtoms
 from solvers.problem.parts import seen_norms
 from solvers.workers.blas import load_scipy_linalg
 
-# An atom is at its bound if its correlation is closer to the bound than AT_BOUND ||d_i|| ||s||, or if its
-# entry of the code, times ||d_i||^2, is closer to zero than that.
+# An atom is at its bound if its correlation is closer to the bound than AT_BOUND ||d_i|| ||s||, or if
+# ||d_i||^2 times its entry of the code is smaller than AT_BOUND ||d_i|| ||s||.
 AT_BOUND = 1e-10
-# A code is solved for again if an error of its equation exceeds CODE_ROUNDING ||d_i|| ||s||.  An entry of a
-# code, times ||d_i||^2, counts as rounding if it is smaller than that.
+# The equation of a code is solved again if its error exceeds CODE_ROUNDING ||d_i|| ||s||.  An entry of a code
+# is rounding if ||d_i||^2 times the entry is smaller than CODE_ROUNDING ||d_i|| ||s||.
 CODE_ROUNDING = 1e-13
-# If, scaled by norms, a solution exceeds its right-hand side by this factor, atoms count as dependent.
+# Atoms count as dependent if the solution exceeds the right-hand side by this factor, both scaled by norms.
 LARGEST_GROWTH = 1e11
-# Most signals whose numbers an error message lists.
+# Maximum number of signals that an error message names.
 MOST_NAMED = 5
 
 REFUSE, LEAVE_OUT = "refuse", "leave out"
@@ -104,7 +104,7 @@ class _Supports:
             rows = problem.seen_atoms.take(atoms)
             try:
                 return splu(sparse.csc_array(rows @ rows.T + sparse.diags_array(curvatures))).solve(right)
-            except RuntimeError:  # exactly singular
+            except RuntimeError:  # the matrix is singular
                 return np.full(len(right), np.nan)
         if self._has_gram:
             matrix = problem.gram[atoms[:, np.newaxis], atoms]
@@ -127,8 +127,8 @@ class CodeDerivatives(Described):
     problem : LassoProblem
         The problem.
     codes : scipy.sparse.csr_array, shape (n_signals, n_atoms)
-        The codes of the problem, with the supports and signs of optimal codes.  Values that are not optimal
-        are solved for again.
+        The codes of the problem, with the supports and signs of optimal codes.  If the values are not
+        optimal, the equations are solved again.
     """
 
     _shown = ("problem", "is_differentiable")
@@ -143,9 +143,9 @@ class CodeDerivatives(Described):
         self._lengths = np.sqrt(np.where(problem.energies > 0.0, 2.0 * problem.energies, 1.0))
         norms = seen_norms(problem)
         is_zero = norms == 0.0
-        # Norms of atoms as signals see them, a row for all or for each signal; 1 for atoms of norm zero.
+        # Norms of atoms in the known features, one row, or a row for each signal; 1 for atoms of norm zero.
         self._seen_norms = np.where(is_zero, 1.0, norms)
-        # An atom that no signal sees is never at its bound.
+        # An atom that is zero in the known features is never at its bound.
         self._bounds = np.where(is_zero, np.inf, problem.l1_weights)
         # Remove entries that are rounding.
         signals = np.arange(problem.n_signals).repeat(np.diff(codes.indptr))
@@ -243,7 +243,7 @@ class CodeDerivatives(Described):
         return features if weights is None else weights * features
 
     def _solved(self, right: np.ndarray, undefined: str) -> np.ndarray:
-        """Return ``K^-1 right``, with zeros for codes without a derivative; raise if these are refused."""
+        """Return ``K^-1 right``, with zeros for codes without a derivative, or refuse such codes."""
         solution = self.supports.solve(right, self._norms, self.is_differentiable)
         lost = np.unique(self.supports.signals[np.isnan(solution)])
         self._reasons[lost] = DEPENDENT
@@ -260,7 +260,7 @@ class CodeDerivatives(Described):
         return solution
 
     def _solve_once_more(self) -> None:
-        """Solve again for the codes on their supports, and note which codes have no derivative."""
+        """Solve the equations of inexact codes again; record which codes have no derivative."""
         problem, supports = self.problem, self.supports
         units = self._norms * self._lengths[supports.signals]
         violations, excess, atoms = self._measure()
@@ -285,8 +285,9 @@ class CodeDerivatives(Described):
             self._reasons[:], self._atoms[:] = AT_A_BOUND, np.argmax(unsaid)
 
     def _measure(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Set codes and residuals; return the errors of their equations, and excesses with their atoms."""
-        # An excess is the largest value of correlation minus bound outside the support, divided by norms.
+        """Set codes and residuals; return the errors of equations, and each signal's excess with its atom."""
+        # The excess of a signal is the largest value of correlation minus bound outside the support, divided
+        # by the norms of the atom and the signal.
         problem, at = self.problem, self._at
         self._codes = self.supports.rows(self._entries)
         self._residuals = problem.dense_signals() - problem.atoms.reconstruct(self._codes)
@@ -301,7 +302,7 @@ class CodeDerivatives(Described):
         return violations, excess[np.arange(len(atoms)), atoms] / self._lengths, atoms
 
     def _note(self, wrong: np.ndarray, reason: int) -> None:
-        """Note `reason` for the codes of the entries that are `wrong`."""
+        """Record `reason` for the codes with entries that are marked in `wrong`."""
         self._reasons[self.supports.signals[wrong]] = reason
         self._atoms[self.supports.signals[wrong]] = self.supports.atoms[wrong]
 
@@ -330,7 +331,7 @@ class CodeGradients(Described):
     def dictionary(self) -> np.ndarray:
         """``dL/dD_S = q (w r)^T - a_S (w (q D_S))^T``, summed over signals, of the shape of the atoms.
 
-        For a convolutional dictionary it is the gradient with respect to its kernels.
+        For a convolutional dictionary, this is the gradient with respect to the kernels.
         """
         of = self._derivatives
         # -a, or zero if a code has no derivative.
@@ -345,7 +346,7 @@ class CodeGradients(Described):
     def l1(self) -> np.ndarray:
         """``dL/dlambda_i = -q_i sign(a_i)``, summed over signals, shape (n_atoms,).
 
-        The derivative with respect to one penalty for all atoms is the sum of this array.
+        If all atoms have one penalty, the derivative with respect to this penalty is the sum of the array.
         """
         return checks.read_only(-self._derivatives.supports.sums(self._adjoint * self._derivatives._signs))
 
@@ -356,9 +357,9 @@ class CodeGradients(Described):
 
     @cached_property
     def feature_weights(self) -> np.ndarray:
-        """``dL/dw_j = (q D_S)_j r_j``, of the shape of the weights, or (n_signals, n_features) without any.
+        """``dL/dw_j = (q D_S)_j r_j``, of the shape of the weights; without weights (n_signals, n_features).
 
-        The gradient is NaN for weights of zero, because a problem does not keep the signal there.
+        The gradient is NaN for weights of zero, because a problem does not keep features of weight zero.
         """
         weights = self._derivatives.problem.feature_weights
         gradient = self._reconstruction * self._derivatives._residuals
@@ -399,7 +400,7 @@ def _products(atoms: Atoms, codes: sparse.csr_array, signals: np.ndarray) -> np.
 
 
 def _changed_dictionary(problem: LassoProblem, changes: ArrayLike) -> Atoms | None:
-    """Return changes of atoms or kernels as a dictionary, which has products; None if nothing changes."""
+    """Return the changes of atoms or kernels as a dictionary of changes; None if nothing changes."""
     atoms = problem.atoms
     if isinstance(atoms, ConvolutionalAtoms):
         shape, meaning = atoms.kernels.shape, "as the kernels"

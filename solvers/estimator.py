@@ -30,10 +30,10 @@ from solvers.problem.signals import known_features
 from solvers.results.result import SparseCodingResult
 from solvers.studies.held_out import held_out_score
 
-# Types of floats that are kept; all other types become the first one.
+# Types of floats that are kept.  Arrays of all other types are converted to float64.
 FLOATS = (np.float64, np.float32)
-# For each estimator: the model of its last call, the number of signals coded with its dictionary, and its
-# penalty and signs if these were numbers.  Pickles and clones do not contain it.
+# For each estimator: the model of the last call, the number of signals coded with the model's dictionary,
+# and, if they were numbers, the penalty and `positive`.  Pickles and clones do not contain this record.
 _kept: WeakKeyDictionary[BaseEstimator, tuple[LassoModel, int, Any]] = WeakKeyDictionary()
 
 
@@ -91,8 +91,8 @@ class SpikingSparseCoder(Coder):
     """A coder of signals in a fixed dictionary, by default with a spiking network.
 
     Each code minimises ``1/2 ||signal - code @ dictionary||^2 + alpha ||code||_1``, to within the duality gap
-    that `tol` allows.  If `alpha` is an `ElasticNet`, its penalty replaces the last term.  The dictionary is
-    a parameter, so that nothing is learned.
+    that `tol` allows.  If `alpha` is an `ElasticNet`, the penalty of the `ElasticNet` replaces ``alpha
+    ||code||_1``.  The dictionary is a parameter, so that nothing is learned.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class SpikingSparseCoder(Coder):
         return atoms.reconstruct(codes.astype(np.float64, copy=False)).astype(codes.dtype, copy=False)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
-        """Return how well codes of four fifths of the features predict the last fifth; 1 at best.
+        """Return a score, at most 1, of predicting a fifth of the features from codes of the other features.
 
         The score is the share of the signals' energy that is predicted (`held_out_score`).  Unlike the
         objective, scores can be compared between values of `alpha`, as `GridSearchCV` does.
@@ -215,7 +215,7 @@ def coding_problem(
     if atoms.shape[1] != signals.shape[1]:
         raise ValueError(f"X must have {atoms.shape[1]} features, as atoms have; got shape {signals.shape}")
     alpha = getattr(estimator, penalty)
-    # Numbers are immutable: they are not checked again.
+    # Numbers are not checked again, because they cannot have changed.
     given = (alpha, positive) if isinstance(alpha, float) and isinstance(positive, bool) else None
     if model is None or given is None or given != before:
         checked = penalty_of(alpha, atoms.squared_norms, positive, name=penalty)
@@ -227,7 +227,7 @@ def coding_problem(
         model = problem.model
     else:
         if n_coded > most_on_demand(model.n_atoms) and model.atoms.is_matrix and model.gram_fits:
-            _ = model.gram  # takes less time than coding as many signals again without it
+            _ = model.gram  # faster than coding as many signals again without the Gram matrix
         problem = model.with_signals(signals, mask=mask)
         model = model if problem.atoms is model.atoms else problem.model
     _kept[estimator] = model, n_coded + problem.n_signals, given

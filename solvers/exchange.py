@@ -29,8 +29,8 @@ def problem_to_nir(
         IF -> LI(tau=1) -> Affine(-(G - diag G), 0) -> IF
 
     Rates of the neurons, times `scale`, tend to the code of the signal at the input.  Neurons are in the
-    order of `lasso_network`.  The graph of a convolutional dictionary has Conv2d nodes; its input is an
-    image, of shape (1, rows, columns), or with its colours first.
+    order of `lasso_network`.  The graph of a convolutional dictionary has Conv2d nodes.  Its input is an
+    image of shape (1, rows, columns), or (colours, rows, columns).
 
     Parameters
     ----------
@@ -47,7 +47,8 @@ def problem_to_nir(
     Returns
     -------
     nir.NIRGraph
-        The graph.  `snn.exchange.from_nir` reads it back with ``signal=problem.signals[i]``.
+        The graph.  To read the graph as a network, call `snn.exchange.from_nir` with
+        ``signal=problem.signals[i]``.
     """
     checks.instance_of("problem", problem, LassoProblem)
     scale = checks.positive_number("scale", scale)
@@ -66,7 +67,7 @@ def problem_to_nir(
     dictionary = problem.dictionary
     if isinstance(dictionary, ConvolutionalDictionary):
         kernels = dictionary.kernels
-        # In our colour kernels the channels come last, in NIR they come first.
+        # The channels of our colour kernels come last, but NIR has the channels first.
         kernels = kernels.transpose(0, 3, 1, 2) if kernels.ndim == 4 else kernels[:, np.newaxis]
         kernels = np.concatenate([sign * kernels for sign in signs]) / scale
         input_weights: np.ndarray | InputConvolution = InputConvolution(

@@ -29,8 +29,9 @@ def sparse_codes(
 ) -> Any:
     """Return the codes of signals, differentiable in all arrays that are passed.
 
-    It may be used under ``jax.jit``, ``jax.grad`` and ``jax.vmap``.  Under ``vmap``, problems are solved one
-    after the other; it is faster to pass signals that share a dictionary in one array.
+    This function works under ``jax.jit``, ``jax.grad`` and ``jax.vmap``.  Under ``vmap``, problems are solved
+    one after the other.  For signals that share a dictionary, one call with all signals in an array is
+    faster.
 
     Shapes: signals (n_signals, n_features); dictionary (n_atoms, n_features); penalty (); l2 ().
 

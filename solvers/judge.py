@@ -1,10 +1,10 @@
 """Certify codes of any program from the command line: ``python -m solvers.judge codes.npz``.
 
-The file has named arrays, as numpy.savez writes them: dictionary (n_atoms, n_features), signals
-(n_signals, n_features), penalty, and codes (n_signals, n_atoms).  Several arrays of codes are called
-codes_NAME.  Optional arrays are l2 (of an elastic net), positive, mask and feature_weights, as
-solvers.LassoProblem takes them.  The exit status is 0 if all codes are within the tolerance, 1 if some are
-not, and 2 if the file cannot be judged.
+The file has named arrays, as numpy.savez writes them: dictionary (n_atoms, n_features), signals (n_signals,
+n_features), penalty, and codes (n_signals, n_atoms).  Several arrays of codes are called codes_NAME.
+Optional arrays are l2 (of an elastic net), positive, mask and feature_weights, as solvers.LassoProblem takes
+them.  The exit status is 0 if all codes are within the tolerance, 1 if some codes are not, and 2 if the file
+cannot be judged.
 """
 
 import argparse
@@ -24,7 +24,7 @@ OPTIONAL = ("l2", "positive", "mask", "feature_weights")
 
 
 def judged(arrays: Mapping[str, np.ndarray], tol: float) -> dict[str, SparseCodingResult]:
-    """Return the certified codes of the arrays of a file, by their names."""
+    """Certify each array of codes in `arrays`; return the results, with the names of the arrays."""
     codes = sorted(name for name in arrays if name == "codes" or name.startswith("codes_"))
     missing = [name for name in NEEDED if name not in arrays] + ([] if codes else ["codes"])
     if missing:

@@ -1,6 +1,6 @@
 """Pictures of codes, of operations, and of studies; see `snn.pictures`.
 
-``result.plot()`` draws each of them.
+To draw an object, call its method ``plot()``.
 """
 
 from typing import Any
@@ -19,7 +19,7 @@ from solvers.studies.path import PathResult
 from solvers.studies.reweighted import ReweightedResult
 
 GAP_LABEL = "certified gap / (½‖signal‖²)"
-# Smaller relative gaps are rounding, and are drawn at this value.
+# Relative gaps below this value are rounding, and are drawn at this value.
 LEAST_GAP = 1e-16
 
 
@@ -44,7 +44,7 @@ def code(result: SparseCodingResult, *, signal: int = 0, ax: Axes | None = None)
 
 @plot.register
 def reweighted_code(result: ReweightedResult, *, signal: int = 0, ax: Axes | None = None) -> Axes:
-    """Draw the code of one signal after the last round, and the first code, of the LASSO, as circles."""
+    """Draw the code of one signal after the last round, and the code of the LASSO as circles."""
     signal = checks.integer("signal", signal, 0, len(result.rounds) - 1)
     rounds = result.rounds[signal]
     before, last = rounds[0].codes[0], rounds[-1].codes[0]
@@ -80,8 +80,9 @@ def code_path(
     ax: Axes | None = None,
     **line_kwargs: Any,
 ) -> Axes:
-    """Draw the code of one signal against the penalty: a line for each atom with a penalty that is used."""
-    # If the penalty of the problem is passed, the axis shows penalties, not multiples, and a line marks it.
+    """Draw the code of one signal against the penalty: a line for each used atom that has a penalty."""
+    # If `penalty`, the penalty of the problem, is passed, the axis shows penalties instead of multiples, and
+    # a line marks `penalty`.
     signal = checks.integer("signal", signal, 0, result.codes.shape[1] - 1)
     if penalty is not None:
         penalty = checks.positive_number("penalty", penalty)

@@ -15,11 +15,11 @@ from solvers.problem.parts import knows_atoms_alike
 
 @dataclass(frozen=True)
 class Costs:
-    """The thresholds of all choices; `python -m tests.benchmarks.products` measures times of one core."""
+    """The thresholds of all choices.  `python -m tests.benchmarks.products` measures times on one core."""
 
     # With fewer atoms, the full Gram matrix is always computed, in one or two milliseconds.
     fewest_on_demand: int = 512
-    # With fewer than one signal per ATOMS_PER_CODE atoms, coding without the Gram matrix is faster than
+    # With fewer than one signal per `atoms_per_code` atoms, coding without the Gram matrix is faster than
     # computing the matrix.
     atoms_per_code: int = 100
     # Least number of signals for which sharing products of matrices saves time.
@@ -33,26 +33,29 @@ class Costs:
     # support.
     ns_of_code: float = 450_000.0
     ns_of_support: float = 20_000.0
-    # If sharing saves time even at this size of supports, the sizes are not measured.
+    # Supports are not measured if shared products would save time even with `largest_support` atoms in each.
     largest_support: int = 100
-    # Number of signals in a batch that shares products: the minimum, even beyond the memory limit; enough for
-    # full speed; and enough that converting the atoms for each batch does not dominate.
+    # Number of signals in a batch that shares products.  `least_together` is the minimum, even beyond the
+    # memory limit.  Batches of `most_together` signals have full speed.  `most_converting` is for atoms that
+    # are converted for each batch, so that most of the time is not spent on conversion.
     least_together: int = 16
     most_together: int = 512
     most_converting: int = 4096
-    # Most values (8 MB) and most signals in any other batch, so that it stays in cache and Ctrl-C is quick.
-    # With fewer than 256 atoms, a batch has more signals: `python -m tests.benchmarks patches tiny`.
+    # Limits on values (8 MB) and on signals of other batches, so that a batch stays in cache and Ctrl-C is
+    # quick.  With fewer than 256 atoms, a batch has more signals: `python -m tests.benchmarks patches tiny`.
     values_per_batch: int = 1_000_000
     largest_batch: int = 256
     # Least number of batches per worker, so that workers end together: `python -m tests.benchmarks threads`.
     batches_per_worker: int = 2
     # Expected number of iterations of FISTA, in the choice between the Gram matrix and the dictionary.
     iterations: int = 100
-    # Number of values in a batch of FISTA, whose seven buffers of 2 MB stay in cache.  Least number of its
-    # signals: for fewer, reading a large dictionary would cost more than leaving the cache.
+    # Number of values in a batch of FISTA, whose seven buffers of 2 MB stay in cache.  A batch of FISTA has
+    # at least `least_iterating` signals, because reading a large dictionary for fewer signals would cost more
+    # than leaving the cache.
     values_of_iterates: int = 2**18
     least_iterating: int = 32
-    # Number of values of codes that evaluation and denoising hold at a time (8 MB, besides those of solvers).
+    # Number of values of codes that evaluation and denoising hold at a time (8 MB), without memory of
+    # solvers.
     codes_held: int = 2**20
     # First capacity of a working set, in atoms.  Memory that is never touched costs nothing, whereas growing
     # the set costs as much as reading the atoms.
@@ -65,7 +68,7 @@ class Costs:
     # may be active takes less time than the whole matrix (100 to 1,000 features, 40 to 100 penalties).
     atoms_per_feature: int = 15
     atoms_per_code_along: int = 30
-    # Least number of values of a dictionary (64 MB) of which a certificate reads only some atoms.
+    # Least number of values of a dictionary (64 MB) for which a certificate reads only a part of the atoms.
     least_screened: int = 2**23
     # Largest support for which a kernel solves the equations of derivatives.  LAPACK solves larger supports.
     most_in_kernel: int = 96
@@ -75,7 +78,7 @@ COSTS = Costs()
 
 
 def most_on_demand(n_atoms: int) -> int:
-    """Return the most codes that are computed one by one, without a Gram matrix."""
+    """Return the maximum number of codes that are computed one by one, without a Gram matrix."""
     return max(n_atoms // COSTS.atoms_per_code, 1)
 
 
@@ -92,8 +95,8 @@ class Products(Enum):
 
     FULL = auto()  # the Gram matrix
     ON_DEMAND = auto()  # the rows of the Gram matrix that a few signals need
-    SHARED = auto()  # no Gram matrix: products of the residuals of many signals with all atoms
-    OWN = auto()  # no Gram matrix: each signal has its own weights of features
+    SHARED = auto()  # no Gram matrix: the residuals of many signals are multiplied by all atoms
+    OWN = auto()  # no Gram matrix, because each signal has its own feature weights
     GRID = auto()  # parts of the Gram matrix of a convolutional dictionary
 
 
@@ -104,7 +107,7 @@ def products_for(
     most_signals: int = 1,
     support_of: Callable[[LassoProblem], float] | None = None,
 ) -> Products:
-    """Return which products of atoms serve a problem."""
+    """Return the kind of products of atoms that a problem uses."""
     # Without `on_demand`, all products are computed at the beginning.  Up to `most_signals` signals may be
     # solved one by one.  `support_of` returns the mean support of some codes.
     if on_demand and problem.has_own_weights and problem.atoms.rows is not None:
@@ -119,7 +122,7 @@ def products_for(
 
 
 def uses_full_gram(problem: LassoProblem, most_signals: int = 1, n_codes: int = 0) -> bool:
-    """Return True for the full Gram matrix of an array of atoms, False for parts of it."""
+    """Return True if the full Gram matrix of an array of atoms is used, False if parts are used."""
     is_few = (n_codes or problem.n_signals) <= most_signals and problem.n_atoms >= COSTS.fewest_on_demand
     return problem.gram_fits and (problem.has_gram or not is_few)
 
@@ -135,7 +138,7 @@ def shares_products(
         return False
     n_signals = problem.n_signals
     if problem.gram_fits:
-        # `support_of` takes long, and is called only if the choice depends on the support.
+        # Calling `support_of` takes long, so that it is called only if the choice depends on the support.
         if support_of is None or not most_signals < n_signals <= most_sharing(problem, 0.0):
             return False
         is_sure = n_signals <= most_sharing(problem, COSTS.largest_support)
@@ -169,7 +172,7 @@ def solves_along(problem: LassoProblem, n_penalties: int) -> bool:
 
 
 def grows_along(problem: LassoProblem, n_codes: int) -> bool:
-    """Return True if a path computes the Gram matrix of atoms that may be active, instead of all."""
+    """Return True if a path computes the Gram matrix only of atoms that may be active."""
     is_large = problem.n_atoms >= max(COSTS.fewest_on_demand, COSTS.atoms_per_feature * problem.n_features)
     is_ordinary = problem.atoms.rows is not None and problem.feature_weights is None and not problem.has_gram
     return is_large and is_ordinary and COSTS.atoms_per_code_along * n_codes <= problem.n_atoms
@@ -178,7 +181,8 @@ def grows_along(problem: LassoProblem, n_codes: int) -> bool:
 def iterates_with_gram(problem: LassoProblem, shape: tuple[int, int]) -> bool:
     """Return True if FISTA multiplies by the Gram matrix of atoms of this shape, not by the atoms twice."""
     n_products, (n_atoms, n_features) = COSTS.iterations * problem.n_signals, shape
-    # Number of multiplications per atom.  A symmetric matrix that is not known costs half of its products.
+    # Number of multiplications per atom.  If the Gram matrix is not known, half of its entries are computed,
+    # because it is symmetric.
     by_gram = n_products * n_atoms + (0.0 if problem.has_gram else 0.5 * n_atoms * n_features)
     fits = problem.atoms.rows is not None and problem.gram_fits
     return fits and by_gram < n_products * 2.0 * n_features
@@ -192,7 +196,7 @@ def differentiates_with_gram(problem: LassoProblem, sizes: np.ndarray) -> bool:
 
 
 def screens_certificates(problem: LassoProblem) -> bool:
-    """Return True if a certificate reads only the atoms of an array that matter to its code."""
+    """Return True if certificates read only atoms that can violate the optimality conditions."""
     is_large = problem.atoms.array.size >= COSTS.least_screened and not problem.penalty.has_zeros
     return is_large and (problem.n_signals >= COSTS.fewest_sharing or problem.more_follow)
 

@@ -71,19 +71,19 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
         W = -(G - diag G)        beta = (b - lambda) / scale        theta = diag G + gamma
 
     The LASSO has two neurons for each atom, a positive and a negative one, which is the same network for the
-    dictionary [D, -D].  Both neurons see one lateral current with opposite signs (`DenseRows.sign_pairs`).
+    dictionary [D, -D].  The lateral currents of the two neurons differ only in sign (`DenseRows.sign_pairs`).
     Neuron i < n_atoms is the positive neuron of atom i, and neuron n_atoms + i its negative neuron.
 
-    The weights of a convolutional dictionary are the same at every position (`StencilWeights`).  Its neurons
-    are ordered by position.  At each position, the positive neurons of all kernels come first, followed by
-    the negative neurons if codes may be negative.
+    The weights of a convolutional dictionary are the same at every position (`StencilWeights`).  The neurons
+    of this network are ordered by position.  At each position, the positive neurons of all kernels come
+    first, followed by the negative neurons if codes may be negative.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem.
     signal : int, default 0
-        The number of the signal that drives the network.
+        The index of the signal that drives the network.
     scale : float, default 1.0
         The value of a code for one unit of spike rate; a smaller scale causes more spikes.
 
@@ -102,7 +102,7 @@ def lasso_network(problem: LassoProblem, signal: int = 0, *, scale: float = 1.0)
 
 
 class LassoNetwork:
-    """The network of all signals of a problem, without drives, and the time in which the network runs."""
+    """The network of all signals of a problem, without drives, and its `time` (exact, or a clock)."""
 
     def __init__(
         self,
@@ -117,8 +117,9 @@ class LassoNetwork:
         is_positive, n_atoms = problem.penalty.is_positive, problem.n_atoms
         self.weights = products.weights(positive=is_positive)
         self.n_neurons = n_atoms if is_positive else 2 * n_atoms
-        # In the network, the positive neurons of a group of atoms come before its negative neurons.  Results
-        # have all positive neurons first: `in_result_order` has the neuron at each place of results.
+        # In the network, the positive neurons of a group of atoms come before its negative neurons.  In
+        # results, all positive neurons come before all negative neurons.  `in_result_order` has the neuron at
+        # each position of a result.
         groups = np.arange(self.n_neurons).reshape(-1, self.n_neurons // n_atoms, products.group_length)
         self.in_result_order = np.swapaxes(groups, 0, 1).ravel()
         # The positive neuron of each atom, and the negative one, -1 if there is none.
@@ -129,7 +130,7 @@ class LassoNetwork:
         self.time = fitted(time, self)
 
     def of_batch(self, problem: LassoProblem) -> LassoNetwork:
-        """Return the network for a batch of signals; only this batch shares rows computed on demand."""
+        """Return the network for a batch of signals, which do not share rows on demand with other batches."""
         if not isinstance(self.products, SharedProducts):
             return self
         return LassoNetwork(problem, products=self.products.of_batch(problem), time=self.time)
@@ -144,7 +145,7 @@ class LassoNetwork:
         return self.in_network_order(drives)
 
     def scaled_drives(self, problem: LassoProblem, rate: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return drives at which the busiest neuron alone fires at `rate`, and the scales of codes."""
+        """Return drives and scales of codes, so that the busiest neuron without input fires at `rate`."""
         drives = self.drives(problem)
         largest = (drives / self.firing_threshold).max(axis=1)
         # The value of a code for one unit of spike rate.
@@ -167,7 +168,8 @@ class LassoNetwork:
 class RefinedCodes:
     """The networks of a batch of signals, and the best codes read out of them so far."""
 
-    # The stages are in `solvers._kernels.refinement`, their equations in docs/theory.md, section 4.2.
+    # A look at a network reads a code, measures the gap of the code, and may begin the next stage.  See
+    # `solvers._kernels.refinement`, and docs/theory.md, section 4.2, for the equations.
 
     def __init__(
         self,
@@ -183,7 +185,8 @@ class RefinedCodes:
         self.network, self._inhibition = network, network.products.weights(positive=True)
         in_few_spikes = isinstance(network.time, Exact) or is_digital(network.time)
         self._pace = FEW_SPIKES if in_few_spikes else FEW_STEPS
-        # The state of the last look at each signal; five codes of each signal, including the best one.
+        # `looks` has the state of each signal after its last look.  `stage_codes` has five codes of each
+        # signal, and one of them is the best code so far.
         self.looks = new_records(n_signals, LOOK)
         self.stage_codes = np.zeros((5, n_signals, n_atoms))
         self.best_codes = self.stage_codes[BEST]
@@ -229,12 +232,12 @@ class RefinedCodes:
         self.looks["target"] = SAFELY * tol * energies
         # Until gaps are measured, the energy is an upper bound.
         self.looks["gap"] = energies
-        # The numbers of the signals that are not done.
+        # The indices of the signals that are not done.
         self.active = np.arange(len(energies))
 
     def advance(self, *, one_look: bool = False) -> None:
-        """Advance the active networks to their ends or, with `one_look`, to their next looks."""
-        # The first look is at the code from which a signal starts.
+        """Run the active networks to their ends or, with `one_look`, to their next read-outs."""
+        # The first look measures the gap of the code from which a signal starts.
         self.run.advance_through(partial(self._looking, one_look=one_look), self.active)
         self._end(self.active[self.run.is_lost[self.active]])
 
@@ -260,7 +263,8 @@ class RefinedCodes:
             signals = signals[self.run.spike_counts[signals].sum(axis=1) < max_spikes]
             if not len(signals) or time.perf_counter() >= deadline:
                 break
-            # The certified gap may differ by rounding from the gap computed from correlations: continue.
+            # Continue, because rounding may make the certified gap larger than the gap computed from
+            # correlations.
             resume(self._looking(), signals)
             status = self.looks["status"][signals]
             self.run.restart(signals[status == STAGE_ENDED])
@@ -276,12 +280,12 @@ class RefinedCodes:
     def figures(self) -> dict[str, np.ndarray]:
         """Return the figures of the stages of each signal, for the `info` of codes."""
         figures = {name: self.looks[name].copy() for name in ("n_stages", "duration", "scale")}
-        # If no neuron was driven, the scale is zero and has no effect: report one.
+        # If no neuron was driven, the scale is zero.  Report 1.0 instead, because this scale has no effect.
         figures["scale"][figures["scale"] == 0.0] = 1.0
         return figures
 
     def _looking(self, *, refine: bool | None = None, one_look: bool = False) -> Looking:
-        """Return the record that the kernels of looks take, with the present weights."""
+        """Return the argument of the kernels of `solvers._kernels.refinement`, with the present weights."""
         return Looking(
             self._inhibition.kernel_form,
             self._equations,
@@ -300,13 +304,13 @@ class RefinedCodes:
         )
 
     def _end(self, signals: np.ndarray) -> None:
-        """End some signals with a look at their networks now; remove signals that are done from `active`."""
+        """Read out the networks of some signals now, and end them; remove finished signals from `active`."""
         if len(signals):
-            # Networks that end early are a step or more before their next looks.
+            # A network that ends early is at least a step before its next look.
             looks, time = self.looks[signals], self.run.time[signals]
             stops = np.where(time + self.run.time_step <= looks["stop"], time, looks["stop"])
             self.looks["stop"][signals] = stops
-            # A look without refinement begins no further stage.
+            # Without refinement, the read-out does not begin a new stage.
             look_at(self._looking(refine=False), signals)
             looks = self.looks[signals]
             # The time of a stage is counted when the stage ends.
@@ -316,7 +320,7 @@ class RefinedCodes:
         self.active = self.active[self.looks["status"][self.active] != DONE]
 
     def _advance_within(self, max_spikes: int) -> None:
-        """Advance each network to its next look, and end networks that reach `max_spikes` before it."""
+        """Run each network to its next read-out; end networks that reach `max_spikes` before that time."""
         counts = self.run.spike_counts
         for signal in self.active:
             left = max_spikes - int(counts[signal].sum())
@@ -369,7 +373,7 @@ def code_of_one(problem: LassoProblem, *, tol: float, max_duration: float, refin
 
 
 def finish(best: BestCodes, run: Run, network: LassoNetwork, **figures: Any) -> None:
-    """Write the activity of the networks of a batch to its best codes."""
+    """Write the spike counts, status and figures of the networks of a batch to its best codes."""
     best.steps = run.spike_counts.sum(axis=1)
     best.status[run.is_lost] = RAN_AWAY
     best.info |= figures_of(run, network, **figures)
@@ -395,7 +399,7 @@ def figures_of(
 
 
 class SpikingCodingResult(SparseCodingResult):
-    """A `SparseCodingResult` of spiking networks in any `time`; `info` has the activity of the networks."""
+    """The `SparseCodingResult` of a spiking network; `info` has figures of the network's activity."""
 
     @cached_property
     def spike_counts(self) -> np.ndarray:

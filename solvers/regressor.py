@@ -27,10 +27,10 @@ from solvers.problem.messages import IllPosedWarning
 from solvers.problem.penalty import ElasticNet, checked_signs, weights_of_codes
 from solvers.studies.path import default_multiples, path
 
-# Sums over a training set are the sums over all data minus those over the fold.  A difference below this
-# share of the whole has lost too many digits.
+# Sums over a training set are the sums over all data minus those over the fold.  A difference that is smaller
+# than this share of the sum over all data has lost too many digits.
 LEAST_LEFT = 1e-6
-# Terms of sparse coding, and the terms that replace them in the errors of a regression.
+# Terms of sparse coding, and the terms of regression that replace them in error messages.
 WORDS = {"an atom": "a variable", "atom": "variable", "atoms": "variables", "a feature": "an observation"}
 WORDS |= {"features": "observations", "signal": "target", "row": "column", "rows": "columns"}
 WORDS |= {"the dictionary": "X", "dictionary": "X"}
@@ -38,7 +38,7 @@ WORDS |= {"the dictionary": "X", "dictionary": "X"}
 
 @contextmanager
 def worded(where: str = "") -> Iterator[None]:
-    """Replace the terms of sparse coding in errors of a `with` block, and append `where` to messages."""
+    """Replace terms of sparse coding in error messages of a `with` block, and append `where`."""
     names = {"penalty": "alpha", "l1": "alpha", "l2": "alpha", "signals": "y", "problem": "X"}
     try:
         with checks.called(**names, n_multiples="alphas", smallest="eps"):
@@ -54,7 +54,7 @@ class Design(NamedTuple):
     """A regression as sparse coding: variables are atoms, targets are signals."""
 
     make: Callable[..., LassoProblem]  # returns the problem with a penalty and signs
-    used: np.ndarray  # numbers of the variables that are not constant, in the order of the atoms
+    used: np.ndarray  # indices of the variables that are not constant, in the order of the atoms
     means: np.ndarray  # the means that were subtracted, one for each variable
     target_means: np.ndarray
     weight: float  # the sum of the weights of observations
@@ -132,8 +132,8 @@ class LassoRegressor(Regression):
 
         1 / (2 n) ||y - X a - c||^2 + alpha sum_i f_i (l1_ratio |a_i| + (1 - l1_ratio) / 2 a_i^2)
 
-    The objective of `LassoProblem` is n times as large: the same penalty is ``n * alpha`` there, and for the
-    `alpha` of `SpikingSparseCoder`.
+    The objective of `LassoProblem` is n times as large.  The same penalty is therefore ``n * alpha`` for
+    `LassoProblem` and `SpikingSparseCoder`.
 
     Parameters
     ----------
@@ -148,9 +148,10 @@ class LassoRegressor(Regression):
         f, a factor on the penalty of each variable, not negative; zero keeps a variable in the model.  The
         factors are used unchanged, whereas glmnet divides them by their mean.
     fit_intercept : bool, default True
-        Whether the model has an intercept.  All variables of a dense X are centred.  Of a sparse X, those
-        whose mean exceeds their standard deviation are centred, because they have few zeros; for the others
-        the intercept is a variable of ones without penalty.  Both ways are exact to rounding.
+        Whether the model has an intercept.  All variables of a dense X are centred.  A variable of a sparse X
+        is centred only if its mean exceeds its standard deviation, because then it has few zeros.  For the
+        other variables, a variable of ones without a penalty is added.  Centring and the variable of ones
+        give the same result, except for rounding.
     method : str or Method, default "active_set"
         The name of a method in `solvers.METHODS`, or a `Method` with its options.
     tol : float, optional
@@ -164,9 +165,9 @@ class LassoRegressor(Regression):
     intercept_ : float or ndarray, shape (n_targets,)
         The intercept; zero if `fit_intercept` is False.
     duality_gap_ : float or ndarray, shape (n_targets,)
-        Upper bound on the objective above minus its minimum, from a certificate that uses no solver.
+        Upper bound on the model's objective minus the minimum, from a certificate that uses no solver.
     n_iter_ : int
-        Steps of the method, for the target that needed the most.
+        Number of steps of the method, for the target that needed the most steps.
     n_features_in_ : int
         Number of variables.
 
@@ -183,7 +184,7 @@ class LassoRegressor(Regression):
     _: KW_ONLY
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the model; `sample_weight` is the weight of each observation, n their sum."""
+        """Fit the model; `sample_weight` is the weight of each observation, and n is the sum of weights."""
         new = copy.copy(self)
         X, y, weights = checked_data(new, X, y, sample_weight, multi_output=True)
         alpha = checks.positive_number("alpha", self.alpha, zero=True)
@@ -204,12 +205,12 @@ class LassoRegressorCV(Regression):
     Parameters
     ----------
     alphas : int or array_like, default 100
-        The penalties, or their number.  By default they have equal ratios, and the largest is the smallest
+        The penalties, or their number.  By default, penalties have equal ratios, and the largest is the least
         penalty at which all coefficients are zero.
     eps : float, default 1e-3
         The smallest penalty as a share of the largest, if `alphas` is a number.
     cv : int, splitter or iterable, optional
-        The folds, as scikit-learn's estimators take them; by default five.
+        The folds, in any form that scikit-learn's estimators accept; by default five folds.
     one_standard_error : bool, default False
         Choose the largest penalty whose mean error is at most one standard error (over the folds) above the
         least mean error.
@@ -229,8 +230,9 @@ class LassoRegressorCV(Regression):
 
     Notes
     -----
-    With more than two observations per variable, a fold is solved from sums over its observations: the sums
-    over all observations minus those over the observations left out.  Errors are computed from the data.
+    With more than two observations per variable, a fold is solved from sums over its observations.  These
+    sums are the sums over all observations minus the sums over the observations left out.  Errors of
+    prediction are computed from the data.
 
     Examples
     --------
@@ -290,8 +292,8 @@ class LassoRegressorCV(Regression):
     def _errors(
         self, X: Any, y: np.ndarray, weights: np.ndarray | None, folds: list[Any]
     ) -> Iterator[np.ndarray]:
-        """Yield the mean squared error at each penalty of the observations that each fold leaves out."""
-        # Statistics pay if X has more than twice the entries of the Gram matrix (if dense, for n > 2 p).
+        """For each fold, yield the mean squared errors at all penalties on the observations left out."""
+        # Statistics save time if X has over twice as many entries as the Gram matrix (if dense, for n > 2 p).
         has_statistics = X.size > 2 * X.shape[1] ** 2
         statistics = Statistics(X, y, weights, self.fit_intercept) if has_statistics else None
         for k, (train, test) in enumerate(folds):
@@ -300,7 +302,7 @@ class LassoRegressorCV(Regression):
             problem = None
             with worded(f"; in fold {k} of cv"):
                 if design is not None:
-                    with suppress(ValueError):  # sums have lost too many digits: the data are used instead
+                    with suppress(ValueError):  # if the sums are too inexact, the data are used instead
                         problem = self._problem(design, 1.0)
                 if design is None or problem is None:
                     design = design_of(X[train], y[train], kept, self.fit_intercept)
@@ -319,12 +321,12 @@ class LassoRegressorCV(Regression):
 
 
 class Statistics:
-    """Sums over observations: the products of variables, the target and the constant 1 with each other."""
+    """Sums over observations of all products of two of the variables, the target and the constant 1."""
 
     def __init__(self, X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept: bool) -> None:
         self._with_intercept = with_intercept
         roots = np.ones((len(y), 1)) if weights is None else np.sqrt(weights)[:, np.newaxis]
-        # Data are centred first, so that sums of squares lose no digits.
+        # The data are centred before they are summed, so that sums of squares lose no digits.
         self._means = np.append(np.zeros(X.shape[1]), y.mean() if with_intercept else 0.0)
         last = np.column_stack([y - self._means[-1], np.ones(len(y))]) * roots
         if sparse.issparse(X):
@@ -387,10 +389,10 @@ def design_of(X: Any, y: np.ndarray, weights: np.ndarray | None, with_intercept:
 
 
 def without_offsets(X: Any, weights: np.ndarray | None) -> tuple[Any, np.ndarray]:
-    """Centre the columns of a sparse X whose mean exceeds their deviation; return X and these means."""
+    """Centre the columns of a sparse X whose mean exceeds the deviation; return X and the means."""
     # At most half of the entries of such a column are zero (Cauchy-Schwarz inequality), so that a centred
-    # column has at most twice as many entries.  The other columns are far from a multiple of the column of
-    # ones, so that no digits are lost.
+    # column has at most twice as many entries.  Columns that are not centred are far from a multiple of the
+    # column of ones, so that no digits are lost.
     shares = np.ones(X.shape[0]) if weights is None else weights
     shares = shares / shares.sum()
     means, least, most = X.T @ shares, *(in_full(of(axis=0)).ravel() for of in (X.min, X.max))

@@ -1,4 +1,4 @@
-"""Methods: the solvers as values, with their options.  Users call the function next to each method."""
+"""The methods: each solver and its options as an object.  Users call functions such as `solve_fista`."""
 
 from solvers.methods.active_set import ActiveSet
 from solvers.methods.analog import Analog

@@ -25,8 +25,8 @@ from solvers.results.result import SparseCodingResult, Start
 from solvers.workers.blas import one_blas_thread
 
 NO_ATOMS, NO_CURRENTS = np.empty(0, dtype=np.int32), np.empty(0)
-# A code is poor if its gap exceeds this share of the signal's energy.  For such a signal, the method starts
-# again from FIRST_ITERATIONS steps of FISTA.
+# A code is poor if its gap exceeds this share of the signal's energy.  The method codes a signal with a poor
+# code again, from FIRST_ITERATIONS steps of FISTA.
 POOR = 1e-3
 FIRST_ITERATIONS = 10
 
@@ -41,10 +41,10 @@ class ActiveSet(Method):
         (G_SS + diag gamma_S) a_S = b_S - lambda_S sign(a_S)
 
     Atoms that would change their signs leave S.  Then atoms whose correlations with the residual exceed their
-    penalties enter S.  If there are no such atoms, the code is optimal to rounding for any `tol`, unless the
-    atoms are so nearly dependent that double precision cannot solve the equations.  For an array of atoms the
-    method updates a Cholesky factor.  For a convolutional dictionary it uses coordinate descent, damped steps
-    and a sparse factorisation.
+    penalties enter S.  If no atom enters or leaves S, the code is optimal to rounding for any `tol`, unless
+    the atoms are so nearly dependent that double precision cannot solve the equations.  To solve the
+    equations, the method updates a Cholesky factor if the atoms are an array.  For a convolutional
+    dictionary, the method uses coordinate descent, damped steps and a sparse factorisation.
 
     A start gives a support with signs and proportions; the optimum does not depend on the start.  If the
     start is a result of `solve_spiking`, its support is the atoms whose neurons fired.
@@ -56,13 +56,13 @@ class ActiveSet(Method):
 
     Notes
     -----
-    If a signal does not reach `tol`, its code is the best of the method's code, the start, and zero.  If this
-    code is poor, the method also starts from a few steps of FISTA.
+    If a signal does not reach `tol`, its code is the best of the method's code, the start, and zero.  If the
+    method's code is poor, the method also starts from a few steps of FISTA.
 
     For few signals in a large dictionary, the method computes only the entries of the Gram matrix between
-    atoms that may be active, unless the problem already has the matrix.  More signals share products with all
-    atoms while these take less time than the matrix (`solvers.plan`).  Signals with different masks never use
-    a Gram matrix; signals that share one mask may.
+    atoms that may be active, unless the problem already has the matrix.  For more signals, the method
+    multiplies the residuals of all signals with all atoms together, if this takes less time than the matrix
+    (`solvers.plan`).  Signals with different masks never use a Gram matrix; signals that share one mask may.
 
     References
     ----------
@@ -84,11 +84,11 @@ class ActiveSet(Method):
             checks.positive_integer("max_rounds", self.max_rounds)
 
     def reason(self, status: Status) -> str:
-        """Return the words of the warning that say why signals missed `tol`."""
+        """Return the reason why signals missed `tol`, as a part of the warning."""
         return "within its rounds" if status == Status.AT_LIMIT else super().reason(status)
 
     def prepare(self, problem: LassoProblem) -> AtomProducts:
-        """Return the Gram matrix, or the products that replace it."""
+        """Return the Gram matrix, or products of atoms that replace the Gram matrix."""
         return products_of(problem, on_demand=True, most_signals=most_on_demand(problem.n_atoms))
 
     def batches(self, problem: LassoProblem, prepared: AtomProducts, n_workers: int) -> list[slice]:
@@ -147,7 +147,7 @@ class ActiveSet(Method):
             yield signals, codes
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
-        """Return the code of a single signal by one call of a kernel; None if it misses `tol`."""
+        """Return the code of a single signal from one call of a kernel; None if the code misses `tol`."""
         # Only the Gram matrix and the correlations use BLAS.
         with nullcontext() if problem.has_gram and "correlations" in vars(problem) else one_blas_thread():
             gram, correlations = problem.gram, problem.correlations

@@ -12,8 +12,8 @@ from solvers.methods.method import Method
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import METHOD, BestCodes, Found
 
-# Time of the first gap, in time constants.  Further gaps follow whenever the elapsed time has grown by the
-# share CHECK_SHARE_OF_TIME.
+# Time at which the first gap is computed, in time constants.  The next gaps are computed whenever the elapsed
+# time has grown by the share CHECK_SHARE_OF_TIME.
 FIRST_CHECK = 1.0
 CHECK_SHARE_OF_TIME = 0.25
 # Relative tolerance of the integrator, as a share of `tol`, and its limits: a larger tolerance makes the
@@ -28,7 +28,7 @@ class Flow(NamedTuple):
     potentials: np.ndarray  # shape (n_times, n_neurons)
     activities: np.ndarray
     n_evaluations: int
-    work: int  # multiply-adds: a row of weights for each active neuron of an evaluation
+    work: int  # multiply-adds: each evaluation takes a row of weights for each active neuron
 
 
 def flow(
@@ -43,7 +43,7 @@ def flow(
     relative_tolerance: float,
 ) -> Flow:
     """Integrate du/dt = b - u + W^T a with a = T(u) / g from time 0, by an adaptive Runge-Kutta method."""
-    from scipy.integrate import solve_ivp  # here, because it takes longer to import than all of snn
+    from scipy.integrate import solve_ivp  # imported here because the import is slow
 
     least, work = -threshold if two_sided else -np.inf, 0
 
@@ -78,8 +78,8 @@ class Analog(Method):
 
     Along the flow the objective never increases, dE/dt = - sum over active of (du_i/dt)^2 / (1 + m_i).  When
     the flow comes to rest, the code is optimal.  By default potentials start at zero.  With a start, the
-    initial activity is its code, and potentials of silent atoms are as close as possible to their
-    equilibrium, b - (G - 1) a.
+    initial activity is the code of the start.  The potentials of silent atoms are then as close as possible
+    to the equilibrium b - (G - 1) a.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Analog(Method):
         checks.positive_number("max_duration", self.max_duration)
 
     def prepare(self, problem: LassoProblem) -> tuple[np.ndarray, np.ndarray]:
-        """Return the norms of atoms, and the weights -(G - 1) of all flows for atoms of norm one."""
+        """Return the norms of atoms, and the weights -(G - 1), with G the Gram matrix for norm one."""
         norms = np.sqrt(problem.seen_atoms.positive_squared_norms)
         weights = -(problem.gram / norms / norms[:, np.newaxis])
         np.fill_diagonal(weights, 0.0)

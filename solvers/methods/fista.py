@@ -19,13 +19,14 @@ from solvers.problem.signals import SMALLEST_WEIGHT
 from solvers.results.codes import METHOD, BestCodes, Found
 from solvers.results.result import SparseCodingResult, Start
 
-# The number of iterations between two looks at the duality gap is CHECK_EVERY, or the number of iterations so
-# far divided by CHECK_PART if that is more.  A look costs less than an iteration, so that at most about a
-# tenth of the work is wasted.
+# Number of iterations between two computations of the gap: the larger of CHECK_EVERY and the number of
+# iterations so far divided by CHECK_PART.  In long runs, at most a tenth of the iterations come after
+# convergence.
 CHECK_EVERY = 5
 CHECK_PART = 10
-# Multiply-adds per atom in addition to the product with the Gram matrix: of an iteration, for the momentum
-# and the two inner products of the restart; of a look at the gap, for the terms of four sums.
+# Multiply-adds per atom, in addition to the product with the Gram matrix.  An iteration takes three
+# multiply-adds, for the momentum and the two inner products of the restart.  A computation of the gap takes
+# four multiply-adds, for four sums.
 PRODUCTS_OF_ITERATION, PRODUCTS_OF_CHECK = 3, 4
 
 
@@ -48,9 +49,9 @@ class Fista(Method):
 
     Notes
     -----
-    Each signal has its own momentum, and leaves its batch when it is done.  So iterates depend on the other
-    signals, and on the number of workers, only by rounding.  Products use the Gram matrix or the dictionary,
-    whichever is cheaper.
+    Each signal has its own momentum, and leaves its batch when the signal has converged.  So other signals
+    and the number of workers change iterates only by rounding.  Products use the Gram matrix or the
+    dictionary, whichever is cheaper.
 
     References
     ----------
@@ -68,7 +69,7 @@ class Fista(Method):
         checks.positive_integer("max_iter", self.max_iter)
 
     def prepare(self, problem: LassoProblem) -> GradientStep | None:
-        """Return the step of all signals; None if each has its own weights (not a mask) and its own L."""
+        """Return the gradient step of all signals; None if weights (not masks) differ between signals."""
         weights = problem.feature_weights
         has_own_step = weights is not None and weights.ndim == 2 and weights.dtype != np.bool_
         return None if has_own_step else gradient_step(problem)
@@ -123,16 +124,17 @@ class GradientStep(NamedTuple):
     norms: np.ndarray
     largest_eigenvalue: float  # L
     atoms: Atoms
-    # 1 - G / L, or None if products go through the dictionary.
+    # The matrix 1 - G / L; None if codes are multiplied by the dictionary instead.
     matrix: np.ndarray | None = None
-    # True if products with the atoms are multiplied by weights of features, then by the atoms again.
+    # True if a step multiplies codes by the atoms, then by the feature weights, then by the atoms again.
     has_weights: bool = False
 
 
 def gradient_step(problem: LassoProblem) -> GradientStep:
-    """Return the step of all iterations of a problem."""
-    # Weights that all signals share are multiplied into an array of atoms.  All other weights are part of the
-    # products; L is then an upper bound on the largest eigenvalue for any of these weights.
+    """Return the gradient step, which is the same for all iterations of a problem."""
+    # Weights that all signals share are multiplied into an array of atoms.  Weights that differ between
+    # signals are multiplied in each product.  L is then an upper bound on the largest eigenvalue of every
+    # signal.
     weights, atoms = problem.feature_weights, _atoms_of_step(problem)
     has_weights = weights is not None and atoms is problem.atoms
     norms = np.sqrt(atoms.positive_squared_norms)
@@ -153,22 +155,23 @@ def _atoms_of_step(model: LassoModel) -> Atoms:
 
 
 def _largest_eigenvalue(model: LassoModel) -> float:
-    # L is at least 1: otherwise steps would be unbounded if a mask leaves almost nothing of every atom.
+    # L is at least 1, because steps are divided by L, and a mask may leave almost nothing of every atom.
     return max(_atoms_of_step(model).largest_eigenvalue(), 1.0)
 
 
 class Iterates:
-    """The iterates of a batch, a row per signal; atoms have norm one, other quantities are divided by L."""
+    """The iterates of a batch, a row per signal, for atoms of norm one and correlations divided by L."""
 
-    # A gradient step is affine in the code.  So the step from the extrapolated code is the extrapolation of
-    # the steps from the last two codes: an iteration needs one product of matrices, which also gives the gap.
+    # A gradient step is affine in the code.  So the gradient step from the extrapolated code is the
+    # extrapolation of the gradient steps from the last two codes.  An iteration therefore needs one product
+    # of matrices, and this product also gives the gap.
 
     def __init__(self, problem: LassoProblem, step: GradientStep, codes: np.ndarray) -> None:
         self.step = step
         self.penalty = problem.penalty.rescaled(step.norms, step.largest_eigenvalue)
         self.energies = problem.energies / step.largest_eigenvalue
         self.scaled_correlations = problem.correlations / (step.norms * step.largest_eigenvalue)
-        # The weights of products; rows of length zero if there are none.
+        # The feature weights in products with the atoms; rows of length zero if products have no weights.
         self.weights = np.empty((problem.n_signals, 0))
         if step.has_weights and problem.feature_weights is not None:
             self.weights = np.broadcast_to(problem.feature_weights, problem.signals.shape)
@@ -209,7 +212,7 @@ class Iterates:
         """Return duality_gap / energies of each code, as `optimality.duality_gap` defines it."""
         self.n_looks += 1
         correlations = self.stepped - self.codes
-        if self.penalty.has_zeros:  # an estimate, for orthogonal atoms
+        if self.penalty.has_zeros:  # this estimate of the gap assumes orthogonal atoms
             squared_norm = np.array(1.0 / self.step.largest_eigenvalue)
             violations = self.penalty.violation(self.codes, correlations, squared_norm)
             gap = 0.5 * np.einsum("ij,ij->i", violations, violations) / squared_norm
@@ -251,5 +254,5 @@ class Iterates:
     def drop(self, rows: np.ndarray) -> None:
         """Remove the rows of some signals."""
         for name, value in vars(self).items():
-            if isinstance(value, np.ndarray):  # with a row or a number for each signal
+            if isinstance(value, np.ndarray):  # the array has a row or a number for each signal
                 setattr(self, name, np.delete(value, rows, axis=0))

@@ -1,9 +1,9 @@
-"""A solver is a value that names the problems it takes and searches for codes; one driver does the rest.
+"""The common interface of solvers, `Method`, and the driver `solve`, which runs a method on a problem.
 
-The driver `solve` checks arguments, refuses problems that a method does not take, warns, forms groups of
-signals with equal masks, cuts batches, spreads them over workers and joins their codes.  For each batch one
-loop asks a method for codes, certifies them and keeps the best.  A new method is a subclass of `Method`, and
-a line in `solvers.methods`.
+The driver checks arguments, refuses problems that the method does not take, and warns.  The driver divides
+the signals into batches (and, if necessary, into groups with equal masks), runs the batches on workers and
+joins the codes of all batches.  For each batch, one loop takes codes from the method, certifies these codes
+and keeps the best.  To add a method, write a subclass of `Method`, and a line in `solvers.methods`.
 """
 
 import re
@@ -35,7 +35,7 @@ from solvers.workers.spread import spread
 # The beginning of a section of a numpydoc docstring.
 SECTION = re.compile(r"\n\n(?=\w+\n-+\n)")
 F = TypeVar("F", bound=Callable[..., Any])
-# The numbers of the signals of a problem with one signal.
+# The indices of the signals in a problem with one signal.
 ONLY = np.zeros(1, dtype=np.int64)
 
 
@@ -62,19 +62,21 @@ REFUSALS: dict[str, tuple[type[Exception], str, str]] = {
 class Method(Closed, ABC):
     """A solver with its options, as a frozen dataclass.
 
-    A method searches for the codes of a batch of signals.  Its `search` yields codes.  The loop that calls
-    `search` certifies these codes, keeps the best, and removes finished signals from `BestCodes.active`.
+    A method searches for the codes of a batch of signals.  The generator `search` yields codes.  The loop
+    that calls `search` certifies these codes, keeps the best, and removes finished signals from
+    `BestCodes.active`.
 
     Attributes
     ----------
     name : str
         The name in results, tables and `METHODS`.
     takes : tuple of str
-        Features of problems that the method takes, names of `solvers.methods.method.REFUSALS`.  The driver
-        refuses a problem with any other of these features.
+        Names of features in `solvers.methods.method.REFUSALS`: the method takes problems with these features.
+        The driver refuses a problem that has a feature of `REFUSALS` without its name in `takes`.
     together : {"never", "alike", "always"}, default "never"
-        When signals with different masks are solved in one batch: never, if the masks leave enough of each
-        atom (`knows_atoms_alike`), or always.  Otherwise each mask has a batch and a Gram matrix of its own.
+        Whether a batch may have signals with different masks: never, only if the masks leave enough of each
+        atom ("alike", see `knows_atoms_alike`), or always.  If a batch must have one mask, signals are
+        grouped by mask, and each group has its own Gram matrix.
     steps : str, default "iterations"
         The unit of the method's steps.
     usual_tol : float, default 1e-3
@@ -82,9 +84,10 @@ class Method(Closed, ABC):
     finest_tol : float, default 1e-8
         The finest tolerance that the method reaches in reasonable time if atoms are linearly independent.
     bound : {"exact", "at most"}, default "exact"
-        Whether multiply-adds are exact counts, or upper bounds because a library does not report them.
+        "exact" if multiply-adds are counted, "at most" if only an upper bound is known because the method
+        calls a library that does not count.
     workers : {"threads", "processes"}, default "threads"
-        The kind of workers over which the method is spread best.
+        The kind of workers on which the method is fastest.
     result : type
         The class of the method's results.
     """
@@ -112,16 +115,16 @@ class Method(Closed, ABC):
 
         Each item is a tuple of signals (an ndarray of int) and their codes: an ndarray or a csr_array with a
         row for each signal, or `Codes`.  `best` has the problem, the tolerance, the start, and the active
-        signals.  `prepared` is what `prepare` returned.  The method returns steps, multiply-adds and further
-        figures in `Codes`, or writes them to `best`.
+        signals.  `prepared` is the object that `prepare` returned.  The method returns steps, multiply-adds
+        and further figures in `Codes`, or writes them to `best`.
         """
 
     def along(self, problem: LassoProblem, penalties: Sequence[Penalty]) -> Codes | None:
-        """Return uncertified codes of all signals at each of falling penalties; None if not supported."""
+        """Return uncertified codes of all signals at all of the falling penalties; None if not supported."""
         return None
 
     def reason(self, status: Status) -> str:
-        """Return the words of the warning that say why signals missed `tol`."""
+        """Return the reason why signals missed `tol`, as a part of the warning."""
         if status == Status.AT_PRECISION:
             return "within the precision of the method"
         limits = {name: value for name, value in vars(self).items() if name.startswith("max_")}
@@ -133,7 +136,7 @@ class Method(Closed, ABC):
         return batches_in_cache(problem, n_workers)
 
     def solve_alone(self, problem: LassoProblem, start: Codes | None, tol: float) -> Codes | None:
-        """Return the certified code of a single signal from one kernel that uses atoms and Gram matrix.
+        """Return the certified code of a single signal, computed by one kernel from atoms and Gram matrix.
 
         The result is None if the code misses `tol` and `search` may find a better code.
         """
@@ -181,7 +184,7 @@ def solve(
     problem : LassoProblem
         The problem.
     method : Method
-        The method with its options: one of `METHODS`, or a new one.
+        The method with its options: a method of `METHODS`, or any other `Method`.
     start : array_like or scipy.sparse.csr_array of shape (n_signals, n_atoms), or result, optional
         The codes from which the method starts, or the result of a solver; by default codes of zero.
     tol : float, default `Method.usual_tol`
@@ -203,7 +206,8 @@ def solve(
     IllPosedWarning
         If the dictionary or the penalty does not suit the signals.
     sklearn.exceptions.ConvergenceWarning
-        If a signal does not reach `tol`.  Its code is the best one found, with its true gap.
+        If a signal does not reach `tol`.  The result then has the signal's best code so far, with the true
+        gap of that code.
 
     Examples
     --------
@@ -242,7 +246,7 @@ def solve(
 
 
 def _reasons(method: Method, status: np.ndarray) -> str:
-    """Return the words that say why signals missed `tol`; several reasons come with counts of signals."""
+    """Return the reasons why signals missed `tol`; several reasons are listed with the counts of signals."""
     outcomes, counts = np.unique(status, return_counts=True)
     reasons = [method.reason(Status(outcome)) for outcome in outcomes]
     if len(reasons) == 1:
@@ -252,7 +256,7 @@ def _reasons(method: Method, status: np.ndarray) -> str:
 
 def documented(method: type[Method]) -> Callable[[F], F]:
     """Return a decorator that adds the docstrings of a method and of `solve` to a function's summary."""
-    if method.__doc__ is None:  # python -OO
+    if method.__doc__ is None:  # python -OO removes docstrings
         return lambda function: function
     text, options, *sections = SECTION.split(cleandoc(method.__doc__))
     _, shared, *outcome = SECTION.split(cleandoc(solve.__doc__ or ""))[:-1]
@@ -268,7 +272,7 @@ def documented(method: type[Method]) -> Callable[[F], F]:
 
 
 def _solved_alone(problem: LassoProblem, method: Method, start: Codes | None, tol: float) -> Codes | None:
-    """Return the code of a single signal from `Method.solve_alone`; None if that does not apply."""
+    """Return the code of a single signal from `Method.solve_alone`; None if `search` has to find the code."""
     code = method.solve_alone(problem, start, tol) if solves_alone(problem) else None
     if code is None:
         return None

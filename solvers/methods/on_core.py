@@ -1,4 +1,4 @@
-"""The LASSO solved by the spikes of a core: the stages of `solve_digital`, run by commands."""
+"""The LASSO solved by a digital core, which receives commands and returns the spikes of its network."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ Core = Callable[[Sequence[tuple[Action, int, int]]], ArrayLike]
 
 
 class CoreCodes(RefinedCodes):
-    """As `RefinedCodes`, with a core that runs the networks one after the other."""
+    """The networks and codes of `RefinedCodes`; a core runs the networks one after the other."""
 
     run: IntegersOnClock
 
@@ -35,17 +35,18 @@ class CoreCodes(RefinedCodes):
         self._core = core
 
     def advance(self, *, one_look: bool = False) -> None:
-        """Advance the networks that are not done to their ends, each through all of its stages."""
+        """Run the network of each active signal through all of its stages, one network after the other."""
         assert not one_look  # the core would have to keep several networks
         for signal in self.active:
             while self.looks["status"][signal] != DONE:
                 self._run_core(int(signal))
-                # The network is at its stop already: the kernel looks at it, and takes no step.
+                # The network is at its stop already, so that this call reads out the network without a
+                # further step.
                 self.run.advance_through(partial(self._looking, one_look=True), np.array([signal]))
         self._end(self.active[:0])
 
     def _run_core(self, signal: int) -> None:
-        """Let the core run the network of a signal to its next look, and count its spikes."""
+        """Let the core run a signal's network until the next read-out, and take the core's spikes."""
         run = self.run
         first, last = int(run.n_steps[signal]), last_step(self.looks["stop"][signal], run.time_step)
         if last <= first:
@@ -87,12 +88,12 @@ class CoreCodes(RefinedCodes):
 
 @dataclass(frozen=True)
 class OnCore(Stages):
-    """`Stages` with a core in place of the simulator."""
+    """The method `Stages`, with a core that runs the network instead of the simulator."""
 
     core: Core | None = None
 
     def search(self, best: BestCodes, prepared: Any) -> Iterator[Found]:
-        """Yield the best codes; a core does not count registers that were too narrow."""
+        """Yield the best codes; the `info` has no "saturations", which a core does not count."""
         yield from super().search(best, prepared)
         del best.info["saturations"]
 
@@ -107,7 +108,7 @@ def core_network(problem: LassoProblem, time: Clock = QUARTER_STEPS) -> DigitalN
     Parameters
     ----------
     problem : LassoProblem
-        The problem; only its atoms, penalty and signs matter.
+        The problem; only its atoms, its penalty and its signs matter.
     time : Clock, optional
         The clock, with a `DigitalFormat`; by default that of `solve_digital`.
 
@@ -135,17 +136,19 @@ def solve_on_core(
 ) -> SpikingCodingResult:
     """Solve a LASSO with a digital core, in gates or in a simulator: `solve_digital` with its spikes.
 
-    The core runs `core_network(problem, time)`.  For each stage it is sent REST, the drives, the potentials
-    and the currents that are not zero, and RUN.  Codes are read from the spikes that it returns, and
-    certified.  A core that does what docs/hardware.md says has the spikes and codes of `solve_digital`.
+    The core runs `core_network(problem, time)`.  For each stage, the core receives REST, the drives, all
+    potentials and currents that are not zero, and RUN.  Codes are computed from the spikes that the core
+    returns, and certified.  A core that follows docs/hardware.md returns the same spikes as the network of
+    `solve_digital`, so that the codes are equal, too.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem.
     core : callable
-        Does a list of commands (action, neuron, value), and returns the spikes of its RUNs as rows (step,
-        neuron, message); `snn.hardware.SimulatedCore` is one.  `snn.digital.Action` names the actions.
+        A function that executes a list of commands (action, neuron, value), and returns the spikes of all RUN
+        commands as rows (step, neuron, message).  An example is `snn.hardware.SimulatedCore`.
+        `snn.digital.Action` names the actions.
     start, tol, progress
         See `solve`.
     max_duration, time
@@ -154,8 +157,8 @@ def solve_on_core(
     Returns
     -------
     SpikingCodingResult
-        Certified codes.  A core does not count the registers that were too narrow: ``info`` has no
-        "saturations", and a network that runs away ends after `max_duration`.
+        Certified codes.  The ``info`` has no "saturations", because a core does not report registers that
+        were too narrow.  A network that runs away is stopped only after `max_duration`.
     """
     if not callable(core):
         raise TypeError(f"core must be a callable that takes commands; got {type(core).__name__}")

@@ -45,9 +45,9 @@ class CoordinateDescent(Method):
 
     Notes
     -----
-    `Lasso` divides the objective by n_features, so that its alpha is ``penalty / n_features``.  It stops when
-    the gap (not divided) is its own tol times ``||signal||^2``; our `tol` is twice that tol.  If the
-    certified gap is still too large, `Lasso` continues with a tol ten times smaller.
+    `Lasso` divides the objective by n_features, so that its alpha is ``penalty / n_features``.  `Lasso` stops
+    when its duality gap is at most its tol times ``||signal||^2``.  The tol of `Lasso` is therefore half of
+    our `tol`.  If the certified gap is still too large, `Lasso` continues with a tol ten times smaller.
 
     Penalties that differ are made equal by rescaling the atoms, ``lambda_i |a_i| = |lambda_i a_i|``, and
     signals are scaled to norm one.  An elastic net is the LASSO whose Gram matrix has the quadratic penalty
@@ -86,12 +86,13 @@ class CoordinateDescent(Method):
         from sklearn.linear_model import Lasso
 
         best.work[METHOD][best.active] += 0
-        # A zero signal is then done; scikit-learn would divide by its norm.
+        # The zero code solves zero signals.  scikit-learn would divide by the norm of such a signal.
         best.fall_back()
-        # scikit-learn knows no weights of features; certificates are of the problem itself.
+        # scikit-learn has no feature weights, so that it solves an equivalent problem without weights.
         whole, scaled = best.problem.ordinary(), prepared
-        # Upper bounds on multiply-adds.  A sweep needs a row of the Gram matrix for every coefficient, and a
-        # gap.  A fit begins with correlations, one product, and a row for each atom that it drops.
+        # Upper bounds on multiply-adds.  A sweep uses a row of the Gram matrix for every coefficient, and
+        # computes a gap.  A fit starts with the correlations, one product with the Gram matrix, and a row for
+        # each dropped atom.
         n_features, n_atoms = whole.n_features, whole.n_atoms
         work_of_sweep = n_atoms * (n_atoms + 1) + TERMS_OF_GAP * n_atoms
         work_of_fit = n_atoms * (n_features + 2 * n_atoms) + TERMS_OF_GAP * n_atoms
@@ -109,10 +110,11 @@ class CoordinateDescent(Method):
             if best.start is not None:
                 model.coef_ = best.start.values[signals].toarray()[0] / (scaled.factors * length)
             tol, n_left = 0.5 * best.tol, self.max_iter
-            # The gap of scikit-learn is only rounding below 1e-17.
+            # Below a tol of 1e-17, the gap that scikit-learn computes is only rounding.
             while len(best.missed(signals)) and n_left > 0 and tol >= 1e-17:
                 model.set_params(tol=tol, max_iter=n_left)
-                # Certificates have a warning of their own, so that scikit-learn's warning is not needed.
+                # Ignore scikit-learn's warning of convergence, because `solve` itself warns if a certified
+                # gap is too large.
                 filters: Any = warnings.filters
                 before = partial(filters.__setitem__, slice(None), list(filters))
                 with _FILTERS, undone(before, warnings.simplefilter, "ignore", convergence_warning()):

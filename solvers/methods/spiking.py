@@ -37,19 +37,20 @@ from solvers.results.result import Start
 from solvers.workers.blas import one_blas_thread
 
 # Time of the first read-out of rates and average currents, in synaptic time constants, and the number of
-# read-outs per doubling of time: at 2, 2.8, 4, 5.7, ...  A run is then at most 1.41 times too long.
+# read-outs per doubling of time.  Read-outs at 2, 2.8, 4, 5.7, ... make a run at most 1.41 times too long.
 FIRST_READ, READS_PER_DOUBLING = 2.0, 2
-# Simulated time before the active-set method starts, in synaptic time constants.  From then on, the method
-# corrects the support with less work than more spikes would need.
+# Simulated time before the active-set method starts, in synaptic time constants.  After this time, the
+# active-set method corrects the support with less work than further spikes.
 POLISH_TIME = 2.0
-# If the method does not end, it starts again from runs that are POLISH_GROWTH times as long, up to this time
-# in synaptic time constants.  Runs become that long only if atoms are nearly dependent.
+# If the active-set method fails, it starts again after a simulated time that is POLISH_GROWTH times as long,
+# until this time exceeds LAST_POLISH_TIME synaptic time constants.  It can fail if atoms are nearly
+# dependent.
 LAST_POLISH_TIME = 500.0
 POLISH_GROWTH = 4.0
-# The most negative drive of integer neurons, in units of the largest drive.  Drives below it are clipped: the
-# neuron is silent anyway.
+# The most negative drive of integer neurons, in units of the largest drive.  Lower drives are clipped,
+# because such a neuron is silent anyway.
 LOWEST_DRIVE = 4.0
-# Multiply-adds that the read-out of a code takes for the current of each neuron.
+# Multiply-adds per neuron of a read-out of currents.
 PRODUCTS_OF_CURRENT = 2
 QUARTER_STEPS = Clock(0.25, DigitalFormat())
 
@@ -63,7 +64,7 @@ class SpikingMethod(Method):
     max_duration : float, default 10000
         Simulated time, in synaptic time constants, after which the network is stopped.
     time : Exact or Clock, default Exact()
-        The time in which the network runs: exact, or on a clock.
+        How the network is simulated: event by event (`Exact`), or in steps (`Clock`).
     """
 
     max_duration: float = 10_000.0
@@ -72,7 +73,7 @@ class SpikingMethod(Method):
     takes: ClassVar[tuple[str, ...]] = ("convolution", "mixed_signs", "zero_penalties", "own_weights")
     steps = "spikes"
     result = SpikingCodingResult
-    # Whether the neurons are integers; None if the user chooses.
+    # Whether the neurons compute with integers; None if `time` decides.
     _integers: ClassVar[bool | None] = False
 
     def __post_init__(self) -> None:
@@ -92,7 +93,7 @@ class SpikingMethod(Method):
             )
 
     def reason(self, status: Status) -> str:
-        """Return the words of the warning that say why signals missed `tol`, with a remedy."""
+        """Return the reason why signals missed `tol`, with a remedy, as a part of the warning."""
         if status != Status.RAN_AWAY:
             return super().reason(status)
         remedy = "use a shorter time_step, or, in integers, more weight bits"
@@ -117,32 +118,33 @@ class Stages(SpikingMethod):
 
         duality_gap <= tol * 1/2 ||signal||^2
 
-    There are two read-outs, and the one with the smaller gap counts.  The rate is
-    a = 1/t sum_k 30 s_k^2 (1 - s_k)^2 with s_k = t_k / t: the weight of a spike rises and falls smoothly over
-    the run.  The thresholded current that these rates cause is max(beta + W^T a, 0) / theta.
+    Codes are read from the rates and from the currents of neurons, and the code with the smaller gap counts.
+    The rate is a = 1/t sum_k 30 s_k^2 (1 - s_k)^2 with s_k = t_k / t: the weight of a spike rises and falls
+    smoothly over the run.  The thresholded current at the rates a is max(beta + W^T a, 0) / theta.
 
-    A new stage starts when the gap has fallen to 1/5 (on a clock 1/7), or after 24 to 48 time constants.  Its
-    network is driven by the residual of the code, after the code has been drawn a little towards zero.  One
-    spike then stands for a smaller value, and the new rates are added to the code, so that the gap falls
-    exponentially with the number of spikes.  If atoms are similar, a stage gains less, and uses the momentum
-    of the accelerated gradient method.
+    A stage ends when the gap has fallen to 1/5 of the gap at its beginning (1/7 on a clock of real numbers).
+    The first stage takes at most 48 synaptic time constants, and a later stage 24 or, after repeated stages
+    without progress, longer.  In the next stage, the network is driven by the residual of the code, after the
+    code has been drawn a little towards zero.  One spike then stands for a smaller value, and the new rates
+    are added to the code, so that the gap falls exponentially with the number of spikes.  If atoms are
+    similar, a stage reduces the gap less.  Stages then use the momentum of the accelerated gradient method.
 
-    Signal and penalty are first divided by a `scale`, and codes are multiplied by it.  At this scale the
-    busiest neuron, without input from others, would fire once in one or two synaptic time constants.  So
-    neither the codes nor the number of spikes depend on the unit of the signals.  If a start is worse than
-    the zero code, the signal starts from zero.
+    Signal and penalty are first divided by a `scale`, and codes are multiplied by `scale`.  The `scale` is
+    chosen so that the busiest neuron, without input from other neurons, would fire once in one or two
+    synaptic time constants.  So neither the codes nor the number of spikes depend on the unit of the signals.
+    If a start is worse than the zero code, the signal starts from zero.
 
     Parameters
     ----------
     max_duration : float, default 10000
         Simulated time of all stages, in synaptic time constants, after which the network is stopped.
     time : Clock, optional
-        The time in which the network runs.  `Exact()`, the default, simulates event by event.  A `Clock`
-        simulates step by step, as a chip does: with real numbers, with `Imperfections`
-        (docs/imperfect_neurons.md), or with the integers of a `DigitalFormat`.  `solve_digital` uses integers
-        with steps of 1/4 by default.  A clock takes about as many spikes as exact time.  A step is too long,
-        and rates oscillate, if the Gram matrix of a code's atoms has an eigenvalue of 2 / (1 - e^-time_step)
-        or more (docs/theory.md, section 7).
+        How the network is simulated.  `Exact()`, the default, simulates event by event.  A `Clock` simulates
+        step by step, as a chip does: with real numbers, with `Imperfections` (docs/imperfect_neurons.md), or
+        with the integers of a `DigitalFormat`.  `solve_digital` uses integers with steps of 1/4 by default.
+        On a clock, the network fires about as many spikes as in exact time.  A step is too long, and rates
+        oscillate, if the Gram matrix of a code's atoms has an eigenvalue of 2 / (1 - e^-time_step) or more
+        (docs/theory.md, section 7).
 
     Notes
     -----
@@ -150,8 +152,8 @@ class Stages(SpikingMethod):
     residual that drives the next stage is computed outside of the network, so that stages correct the errors
     of rounded weights and of imperfect neurons.  `OneWindow` and `DigitalOneWindow` run the network once.
 
-    A network is stopped early if it fires about 10,000,000 spikes at once.  This may happen if the norms of
-    atoms differ by many orders of magnitude.
+    A network is stopped early if it fires about 10,000,000 spikes at once.  Such bursts may happen if the
+    norms of atoms differ by many orders of magnitude.
 
     For a single signal in a large dictionary, only the rows of the Gram matrix of atoms that fire are
     computed, unless the problem already has the matrix or the network runs on a clock.
@@ -228,7 +230,7 @@ def solve_digital(
 
 
 class OneWindow(Stages):
-    """Codes read through a smooth window over one run; gaps fall like 1 / t^2."""
+    """Codes read through a smooth window over one run.  The gap falls like 1 / t^2 in the time t."""
 
     name = "spiking_one_window"
     finest_tol = 1e-3
@@ -237,7 +239,7 @@ class OneWindow(Stages):
 
 
 class BatchRun:
-    """A run of the networks of a batch of signals, from potentials at a share of their thresholds."""
+    """A run of the networks of a batch of signals; potentials start at `head_start` times the threshold."""
 
     def __init__(
         self,
@@ -257,7 +259,7 @@ class BatchRun:
             self.run.restart(np.arange(problem.n_signals))
         # Neurons of zero atoms have potentials from rounding, which must not become codes.
         self._zero_atoms = np.flatnonzero(problem.seen_atoms.squared_norms == 0.0)
-        # Times of the last looks at currents, and the integrals of all soma currents until then (eq 4).
+        # Times of the last read-outs of currents, and the integrals of all soma currents until then (eq 4).
         self._charges = [(self.run.time.copy(), self.run.charge)]
 
     def codes_of(self, rates: np.ndarray, signals: np.ndarray) -> np.ndarray:
@@ -265,7 +267,7 @@ class BatchRun:
         return self.network.signed(rates) * self.scale[signals, np.newaxis]
 
     def codes_of_currents(self, signals: np.ndarray, n_looks: int) -> np.ndarray:
-        """Return as codes the thresholded average currents since `n_looks` looks ago, or since the start."""
+        """Return codes: thresholded currents, averaged since the start or the last `n_looks` read-outs."""
         now = self.run.time.copy(), self.run.charge
         self._charges = [*self._charges, now][-1 - n_looks :]
         (begin, before), (end, charge) = self._charges[0], now
@@ -285,7 +287,7 @@ class BatchRun:
         return currents
 
     def finish(self, best: BestCodes) -> None:
-        """Write the activity of the networks to the best codes."""
+        """Write the spike counts, durations and scales of the networks to the best codes."""
         n_stages, duration = np.ones_like(self.scale, dtype=np.int64), self.run.time.copy()
         finish(best, self.run, self.network, n_stages=n_stages, duration=duration, scale=self.scale)
 
@@ -321,7 +323,7 @@ class OneRun(SpikingMethod):
 
 
 class Rates(OneRun):
-    """The number of spikes per unit of time since the start, a = n / t; gaps fall like 1 / t."""
+    """Codes that are the spike rates a = n / t since the start of the run.  The gap falls like 1 / t."""
 
     name = "spiking_rate"
 
@@ -343,7 +345,7 @@ class AverageCurrents(OneRun):
 class DigitalOneWindow(OneRun):
     """Codes of digital neurons, read through a smooth window over one run.
 
-    Nothing outside of the network corrects these codes: rounded weights leave a gap at any duration.
+    Only the network computes these codes, so that rounded weights leave a gap at any duration.
 
     Parameters
     ----------
@@ -371,8 +373,9 @@ class ActiveSetFromSpikes(SpikingMethod):
 
     The network runs only for a short time, from potentials at half their thresholds.  Codes are optimal to
     rounding for any `tol`, unless the atoms are so nearly dependent that double precision cannot solve the
-    optimality equations.  In that case the result is the best code found, which may be the read-out of
-    currents.  `n_corrections` in the `info` of the result counts the atoms that the method had to correct.
+    optimality equations.  For nearly dependent atoms, the result is the best code found, which may have been
+    read from currents.  `n_corrections` in the `info` of the result counts the atoms that the method had to
+    correct.
     """
 
     name = "active_set_from_spikes"
@@ -398,7 +401,7 @@ class ActiveSetFromSpikes(SpikingMethod):
             best.work[READ_OUT][behind] += PRODUCTS_OF_CURRENT * network.n_neurons
             yield behind, batch.codes_of_currents(behind, 1)
             # On a nearly singular support, the method may fail to end; more spikes then give another support.
-            # If the method has ended, only rounding is left, which spikes cannot improve.
+            # If the method ended at its precision, the gap is only rounding, and more spikes do not help.
             has_ended = solved.status == AT_PRECISION
             goes_on = np.isin(signals, best.active) & ~has_ended & ~batch.run.is_lost[signals]
             signals = signals[goes_on] if end < min(self.max_duration, LAST_POLISH_TIME) else signals[:0]

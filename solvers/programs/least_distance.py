@@ -1,4 +1,4 @@
-"""Quadratic programs in coordinates in which the objective is a distance and multipliers are codes."""
+"""Quadratic programs as problems of the least distance, which active sets and spikes can solve."""
 
 from __future__ import annotations
 
@@ -19,21 +19,22 @@ from solvers.methods.spiking import solve_spiking
 from solvers.problem.lasso import LassoProblem
 from solvers.results.codes import Status, as_sparse, rows_of
 
-# The equations imply a row of norm one if its part in their null space is shorter than IMPLIED.  A pivot that
-# is smaller than this share of the largest entry counts as zero.
+# A row of norm one follows from the equations if the row's part in their null space is shorter than IMPLIED.
+# A pivot that is smaller than this share of the largest entry counts as zero.
 IMPLIED = 1e-12
 # Two opposite rows count as an equation if the room between them, as a share of their limits, is below TIGHT.
 TIGHT = 1e-13
-# Equations contradict each other if their violation, as a share of the size of the point, exceeds this.
+# Equations may contradict each other if their violation exceeds CONTRADICTED times the size of the point.
 CONTRADICTED = 1e-9
-# Violations of rows, as a share of the size of the point, are corrected if they exceed WRONG_SHARE; so are
-# multipliers with a wrong sign, as a share of the largest multiplier.
+# Violated rows are corrected if the violation exceeds WRONG_SHARE times the size of the point.  Multipliers
+# of a wrong sign are corrected if they exceed WRONG_SHARE times the largest multiplier.
 WRONG_SHARE = 1e-11
-# Most corrections of the set of active rows.
+# Maximum number of corrections of the set of active rows.
 MOST_ACTIVE_CHANGES = 20
 # A program is infeasible if it is proved that no point within this radius, in scaled variables, is feasible.
 FARTHEST = 1e9
-# If the solution violates a row by more than this number of roundings, the search asks for a feasible point.
+# If the solution violates a row by more than this number of rounding errors, a linear program tests whether a
+# feasible point exists.
 LOST_ROUNDINGS = 64.0
 # If the last entry of the residual of the least-distance problem is smaller, there may be no feasible point.
 NEARLY_NONE = 1e-4
@@ -41,8 +42,8 @@ NEARLY_NONE = 1e-4
 INDEFINITE = 1e-10
 # Curvature that proximal rounds add to a semidefinite program, in scaled variables.
 PROXIMAL = 1e-3
-# Most rounds with one curvature.  After these, the curvature is multiplied by PROXIMAL_FACTOR, until it is
-# below LEAST_PROXIMAL.
+# Maximum number of rounds with the same curvature.  If the rounds fail, the next curvature is PROXIMAL_FACTOR
+# times as large.  The last curvature is below LEAST_PROXIMAL.
 MOST_PROXIMAL = 20
 PROXIMAL_FACTOR = 1e-2
 LEAST_PROXIMAL = 1e-8
@@ -55,7 +56,7 @@ FINEST = 1e-14
 
 
 class PrimalDual(NamedTuple):
-    """A point with multipliers, in scaled variables; without a point, multipliers prove infeasibility."""
+    """A point and multipliers in scaled variables; if the point is None, they prove infeasibility."""
 
     point: np.ndarray | None
     rows: np.ndarray
@@ -81,7 +82,7 @@ class Solved(NamedTuple):
 
 
 class LeastDistance:
-    """The matrices of a program, in scaled variables and in y, in which the objective is ||y||^2 / 2."""
+    """The matrices of a program in scaled variables, and in variables y with the objective ||y||^2 / 2."""
 
     def __init__(self, program: Program, ridge: float = PROXIMAL) -> None:
         n, (program, self.scales) = len(program.linear), certificate.scaled(program)
@@ -89,8 +90,8 @@ class LeastDistance:
         self.rows, self.norms = _unit(program.rows)
         self.equations, self.lengths = _unit(program.equations)
         self.pairs = _opposites(self.rows, program.limits / self.norms)
-        # Orthonormal bases of the row space (`across`) and the null space (`along`) of the equations, among
-        # which are opposite rows without room between them.
+        # `across` and `along` are orthonormal bases of the row space and the null space of the equations.
+        # Opposite rows whose limits allow only equality count as equations.
         self.equal = np.vstack([self.equations, self.rows[self.pairs[0]]])
         across, factor, order = linalg.qr(self.equal.T, pivoting=True)
         rank = int((np.abs(np.diag(factor)) > IMPLIED).sum())
@@ -129,7 +130,7 @@ class LeastDistance:
         return min(solved, again, key=_gap) if is_unsolved else again
 
     def balance(self, slope: np.ndarray) -> np.ndarray:
-        """Return multipliers of the equations that cancel the part of a slope in their row space."""
+        """Return multipliers with which the equations cancel a slope's part in their row space."""
         equal = np.zeros(len(self.equal))
         equal[self.chosen] = -_solved_triangle(self.factor, self.across.T @ slope)
         return equal
@@ -139,11 +140,11 @@ class LeastDistance:
         return self.across @ _solved_triangle(self.factor, values[self.chosen], trans=1)
 
     def from_y(self, y: np.ndarray) -> np.ndarray:
-        """Return the step in scaled variables that belongs to a step in y."""
+        """Convert a step in y to a step in scaled variables, and return it."""
         return self.along @ _solved_triangle(self.root.T, y)
 
     def to_y(self, slope: np.ndarray) -> np.ndarray:
-        """Return the slope in y that belongs to a slope in scaled variables."""
+        """Convert a slope in scaled variables to a slope in y, and return it."""
         return _solved_triangle(self.root, self.along.T @ slope, lower=True)
 
     def multipliers(self, found: PrimalDual) -> tuple[np.ndarray, np.ndarray]:
@@ -155,7 +156,7 @@ class LeastDistance:
 
 
 class Search(LeastDistance):
-    """The solution of one program: the shared matrices, with its limits and values for rows of norm one."""
+    """The search for the solution of one program; limits and values belong to rows of norm one."""
 
     program: Program
     limits: np.ndarray
@@ -165,7 +166,7 @@ class Search(LeastDistance):
     _factored: tuple[bytes, np.ndarray, np.ndarray] | None = None
 
     def solution(self, method: str, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
-        """Return the solution for a linear term, or multipliers that prove a contradiction."""
+        """Return the solution for a linear term, or multipliers which prove that no point is feasible."""
         solve = self.by_spikes if method == "spiking" else self.by_active_set
         return self.presolved() or solve(linear, start)
 
@@ -189,7 +190,7 @@ class Search(LeastDistance):
         return Solved(x, rows, equal, bounds, status, found)
 
     def contradiction(self, rows: np.ndarray, equal: np.ndarray) -> PrimalDual | None:
-        """Return multipliers, balanced by those of equations, if they prove that no point is feasible."""
+        """Return multipliers of rows and equations if these multipliers prove that no point is feasible."""
         left, refined = self.rows[rows > 0.0] @ self.along, rows.copy()
         refined[rows > 0.0] -= np.linalg.lstsq(left.T, rows[rows > 0.0] @ left)[0]
         for factors in (rows, refined):
@@ -200,7 +201,7 @@ class Search(LeastDistance):
         return None
 
     def presolved(self) -> PrimalDual | None:
-        """Return multipliers that prove a contradiction of equations, or of equations and a row, or None."""
+        """Return multipliers if the equations, or the equations and one row, have no solution; or None."""
         base = self.on_equations(self.values)
         rest, over = self.equal @ base - self.values, self.rows @ base - self.limits
         over[self.kept] = 0.0
@@ -217,7 +218,7 @@ class Search(LeastDistance):
     # -- the active set ----------------------------------------------------------------------------
 
     def by_active_set(self, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
-        """Return the solution for a linear term; active rows come from a least-distance problem."""
+        """Solve a least-distance problem for the active rows; return the solution for a linear term."""
         base = self.on_equations(self.values)
         free = -self.to_y(linear + self.hessian @ base)
         room = (self.limits - self.rows @ base)[self.kept] / self.atom_norms - self.atoms @ free
@@ -238,7 +239,7 @@ class Search(LeastDistance):
         return PrimalDual(self.moved_inside(point), rows, equal, self.n_steps, point)
 
     def least_distance(self, room: np.ndarray, start: PrimalDual | None) -> tuple[np.ndarray, float]:
-        """Return weights of rows, and the last entry of the residual; 0 means that no point is feasible.
+        """Return weights of rows, and the last entry of the residual, which is 0 if no point is feasible.
 
         Lawson and Hanson (1974), Solving Least Squares Problems, chapter 23, section 4.
         """
@@ -253,7 +254,7 @@ class Search(LeastDistance):
         return weights, float(1.0 + weights @ room)
 
     def refined(self, active: np.ndarray, linear: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the solution on the active rows, after corrections of the set of active rows."""
+        """Correct the set of active rows, and return the solution with these rows at their limits."""
         for _ in range(MOST_ACTIVE_CHANGES):
             point, rows, equal = np.zeros(len(linear)), np.zeros(len(self.rows)), np.zeros(len(self.equal))
             for _ in range(3):
@@ -275,7 +276,7 @@ class Search(LeastDistance):
     def stationary(
         self, active: np.ndarray, linear: np.ndarray, limits: np.ndarray, values: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the best point with the active rows of `kept` at their limits, and all multipliers."""
+        """Return the optimum with the active rows of `kept` at their limits, and all multipliers."""
         base, key = self.on_equations(values), active.tobytes()
         if self._factored is None or self._factored[0] != key:
             self._factored = (key, *linalg.qr(self.atoms[active].T, mode="economic"))
@@ -305,7 +306,7 @@ class Search(LeastDistance):
         return moved if after <= before else point
 
     def within_bounds(self, x: np.ndarray) -> np.ndarray:
-        """Return the point with variables moved back to their bounds if rounding made them cross these."""
+        """Return the point; variables that crossed their bounds by rounding are moved back to the bounds."""
         x, bounds = x.copy(), np.flatnonzero(are_bounds(self.program.rows))
         over = np.maximum(self.program.rows[bounds] @ x - self.program.limits[bounds], 0.0)
         for row in bounds[over > 0.0]:
@@ -315,7 +316,7 @@ class Search(LeastDistance):
     # -- spikes ------------------------------------------------------------------------------------
 
     def by_spikes(self, linear: np.ndarray, start: PrimalDual | None) -> PrimalDual:
-        """Return the solution for a linear term, computed from the residual of a code found by spikes."""
+        """Solve a LASSO by spikes; return the solution for a linear term from the code's residual."""
         inside = self.inner_point()[0] if start is None or start.inside is None else start.inside
         inside = inside + self.on_equations(self.values - self.equal @ inside)
         room = (self.limits - self.rows @ inside)[self.kept]
@@ -334,7 +335,8 @@ class Search(LeastDistance):
         step, rows, n_spikes, otherwise = signal, np.zeros(len(self.rows)), 0, Status.AT_PRECISION
         if len(self.kept) and energy > 0.0:
             problem = LassoProblem(self.atoms, signal[np.newaxis], room / self.atom_norms, positive=True)
-            # The optimum lies between the values at `inside` and at the solution without inequalities.
+            # The optimal value is at most the value at `inside`, and at least the optimum without
+            # inequalities.
             scale = max(1.0, min(abs(value), abs(value - energy)) if value * (value - energy) > 0.0 else 0.0)
             tol = min(max(0.5 * self.tol * scale / energy, FINEST), 0.1)
             codes = None if start is None else (start.rows[self.kept] * self.atom_norms)[np.newaxis].clip(0.0)
@@ -404,7 +406,7 @@ def _unit(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _root(curvature: np.ndarray, size: float) -> np.ndarray | None:
-    """Return the Cholesky factor of the curvature along equations; None if it is nearly singular."""
+    """Return the Cholesky factor of the Hessian along the equations; None if it is nearly singular."""
     with suppress(np.linalg.LinAlgError):
         root = np.linalg.cholesky(curvature)
         if np.square(np.diag(root)).min(initial=np.inf) > IMPLIED * size:
@@ -419,7 +421,7 @@ def _root(curvature: np.ndarray, size: float) -> np.ndarray | None:
 
 
 def _opposites(rows: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Return the pairs of opposite rows with no room between their limits, shape (2, n_pairs)."""
+    """Return the pairs of opposite rows whose limits allow only equality, shape (2, n_pairs)."""
     keys = rows @ np.random.default_rng(0).uniform(1.0, 2.0, rows.shape[1])
     order = np.argsort(np.abs(keys))
     sizes, groups = np.abs(keys)[order], np.zeros(len(rows), dtype=np.int64)

@@ -34,21 +34,23 @@ class ProgramResult(Drawn):
     tol : float
         See `QuadraticProgram.solve`.
     x : ndarray, shape (n,)
-        The solution; NaN if there is none.
+        The solution x; NaN if the program is infeasible or unbounded.
     inequality_multipliers, equation_multipliers, lower_multipliers, upper_multipliers : ndarray
         How much the objective falls if a limit is relaxed by one unit.  Multipliers of equations may have
         either sign.  At the solution ``H x + c + A'm + E'nu - lower + upper = 0``.  If the program is
         infeasible, the sum of its rows times the multipliers is a contradiction: the left side is zero, and
         the right side is negative.
     lower_bound, upper_bound : float
-        The optimum lies between them, rounding included.  The upper bound is proved if `violation` is zero.
-        Otherwise it is raised by twice the price of the violations according to the multipliers.
+        The optimum lies between these bounds, which include all rounding errors.  The upper bound is proved
+        if `violation` is zero.  Otherwise, the bound includes an estimated price of the violations: twice the
+        violations times the multipliers.
     violation : float
-        Zero if it is proved that a feasible point lies within rounding of x; otherwise the largest distance
-        of x from the half-space of a row, or from an equation.
+        Zero if a feasible point provably lies within rounding of x.  Otherwise, the largest distance of x
+        from an equation, or from the half-space of an inequality.
     radius : float
-        The distance from x within which `lower_bound` holds.  It is infinite, unless the Hessian is singular
-        and bounds do not limit all variables.  An infeasible program has no feasible point of smaller norm.
+        The distance from x within which `lower_bound` holds.  The radius is infinite, unless the Hessian is
+        singular and the bounds do not limit all variables.  An infeasible program has no feasible point of
+        norm below `radius`.
     status : Status
         REACHED, AT_PRECISION, INFEASIBLE or UNBOUNDED; AT_LIMIT if the method "spiking" ran out of spikes.
     n_steps : int
@@ -83,7 +85,7 @@ class ProgramResult(Drawn):
 
     @property
     def active(self) -> np.ndarray:
-        """The numbers of the inequalities whose multipliers are positive."""
+        """The indices of the inequalities whose multipliers are positive."""
         return np.flatnonzero(self.inequality_multipliers > 0.0)
 
     def _facts(self) -> dict[str, str]:
@@ -107,15 +109,15 @@ class QuadraticProgram(Described):
     Parameters
     ----------
     hessian : array_like, shape (n, n)
-        H, symmetric, and positive semidefinite on the null space of E.
+        The matrix H, symmetric, and positive semidefinite on the null space of E.
     linear : array_like, shape (n,)
-        c.
+        The vector c.
     inequalities, equations : pair of array_like, shapes (n_rows, n) and (n_rows,), optional
-        The pairs (A, b) and (E, f).  Entries of b may be infinite.
+        The pairs (A, b) and (E, f) of a matrix and its right-hand sides.  Entries of b may be infinite.
     bounds : pair of float or array_like, optional
         The tuple (lower, upper), each a number, a list or an array; an entry is None or infinite if there is
-        no bound.  For SciPy's list of pairs, one for each variable, pass ``tuple(np.transpose(pairs))``.  Two
-        tuples could mean either and are refused.
+        no bound.  For SciPy's list of pairs, one for each variable, pass ``tuple(np.transpose(pairs))``.  A
+        pair of two tuples is refused, because it could also be SciPy's list for two variables.
 
     Examples
     --------
@@ -178,14 +180,14 @@ class QuadraticProgram(Described):
     def with_linear(
         self, linear: ArrayLike, limits: ArrayLike | None = None, values: ArrayLike | None = None
     ) -> QuadraticProgram:
-        """Return the program with another c, and optionally other right-hand sides; factors are shared.
+        """Return the program with a new c and, optionally, new right-hand sides; factors are reused.
 
         Parameters
         ----------
         linear : array_like, shape (n,)
-            c.
+            The new vector c.
         limits, values : array_like, shape (n_rows,), optional
-            b of inequalities, and f of equations.
+            The new right-hand sides: b of the inequalities, and f of the equations.
         """
         (matrix, before), (equations, sides) = self.inequalities, self.equations
         linear = checks.read_only(checks.real_array("linear", linear, shape=self.linear.shape).copy())

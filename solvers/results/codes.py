@@ -1,4 +1,4 @@
-"""Codes with their certificates: methods search for them, and results are made of them."""
+"""Codes with their certificates, as methods find them and as results store them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ class Status(IntEnum):
     REACHED
         The gap of the code is within `tol`.
     AT_LIMIT
-        The method used up its time, rounds or iterations.  Codes passed to `certify` have this status, too.
+        The method used up its time, rounds or iterations.  The codes in a result of `certify` also have the
+        status AT_LIMIT.
     RAN_AWAY
         The network was stopped, because neurons excited each other without end.
     AT_PRECISION
-        The method ended because only rounding is left.
+        The method ended because only rounding errors are left in the gap.
     INFEASIBLE, UNBOUNDED
-        A quadratic program has no solution, as its multipliers or a direction prove.
+        A quadratic program has no solution, which its multipliers or a direction prove.
     """
 
     REACHED = 0
@@ -51,7 +52,8 @@ class Status(IntEnum):
     UNBOUNDED = 5
 
 
-# NumPy scalars for arrays: converting an enumeration runs Python code, in which NumPy loses Ctrl-C.
+# Arrays of status are filled with NumPy scalars.  To convert a `Status`, NumPy would run Python code, in
+# which it loses Ctrl-C.
 TOL_REACHED, AT_LIMIT, RAN_AWAY, AT_PRECISION, *_ = (np.int8(status.value) for status in Status)
 
 
@@ -62,12 +64,12 @@ class Codes:
     values: sparse.csr_array  # nonzero entries, sorted
     steps: np.ndarray  # the number of steps; `Method.steps` is their unit
     certificate: Optimality | None = None  # None if the certificate has not been computed
-    # Multiply-adds, by the names of parts of an `OperationLedger`.
+    # Multiply-adds of each part of the work; the parts have the names in `OperationLedger`.
     work: dict[str, np.ndarray] = field(default_factory=dict)
-    # Further figures, as arrays and compressed rows; any other object is the same for all signals.
+    # Further figures: arrays and sparse rows have an entry for each signal, and other objects belong to all.
     info: dict[str, Any] = field(default_factory=dict)
-    # The `Status` of each search, except REACHED, which the result reads from the gap.  None means that all
-    # signals have AT_LIMIT.
+    # The `Status` of each signal, without REACHED, because the result compares gaps with `tol` itself.  If
+    # `status` is None, all signals have AT_LIMIT.
     status: np.ndarray | None = None
 
     def reach(self, problem: LassoProblem, tol: float) -> bool:
@@ -81,7 +83,7 @@ class Codes:
         return chosen
 
 
-# A tuple of signals and their codes, which are a matrix, or `Codes` with further figures.
+# A tuple of signals and their codes.  The codes are a matrix, or a `Codes` object with further figures.
 Found: TypeAlias = tuple[np.ndarray, Codes | np.ndarray | sparse.csr_array]
 
 
@@ -91,7 +93,7 @@ def joined(batches: Sequence[Codes]) -> Codes:
 
 
 def _combined(combine: Callable[[list[Any]], Any], parts: Sequence[Any]) -> Any:
-    """Return a record with `combine` applied to the arrays of each field of several records."""
+    """Combine several records into one record: apply `combine` to the arrays of each field."""
     first = parts[0]
     if isinstance(first, dict):
         return {name: _combined(combine, [part[name] for part in parts]) for name in first}
@@ -112,13 +114,13 @@ class BestCodes:
         self.problem, self.tol, self.start = problem, tol, start
         # The signals whose gaps are above tol * 1/2 ||signal||^2.
         self.active = np.arange(n_signals)
-        # The present fields of `Codes`; a new part of the work starts at zero.
+        # The fields of the `Codes` to be returned.  The counts of a new part of the work start at zero.
         self.steps = np.zeros(n_signals, dtype=np.int64)
         self.info: dict[str, Any] = {}
         self.work: dict[str, np.ndarray] = defaultdict(partial(np.zeros, n_signals, dtype=np.int64))
         self.status = np.full(n_signals, AT_LIMIT)
         self._certificate = Optimality(**{name: np.full(n_signals, np.inf) for name in FIGURES})
-        # Blocks of codes that were kept, and the row of each signal's best code among their rows.
+        # Blocks of codes that were kept, and for each signal the row of the best code in all stacked blocks.
         self._kept: list[sparse.csr_array] = []
         self._rows = np.zeros(n_signals, dtype=np.int64)
         self._all_rows = self.active
@@ -132,14 +134,14 @@ class BestCodes:
         return [BestCodes(subset(batch), self.tol, start and start.at(batch)) for batch in batches]
 
     def keep(self, search: Iterable[Found]) -> Codes:
-        """Certify the codes that a search yields; return the best of these, the start and zero."""
+        """Certify the codes of a search, the start and zero; return the best code of each signal."""
         for signals, found in search:
             self.put(signals, found)
         self.fall_back()
         return Codes(self.values, self.steps, self._certificate, dict(self.work), self.info, self.status)
 
     def fall_back(self) -> None:
-        """Try the start and the zero code for signals that are not done."""
+        """Certify the start and the zero code of active signals, and keep better ones."""
         if len(self.active) and not self._has_fallen_back:
             self._has_fallen_back = True
             if self.start is not None:
@@ -162,7 +164,7 @@ class BestCodes:
             certificate = certificates_of(self.problem if is_all else self.problem.subset(signals), values)
         self.work[CERTIFICATE][signals] += certificate_work(self.problem, np.diff(values.indptr))
         before = self.gaps[signals]
-        # Any code is better than none, and better than a code with an infinite gap.
+        # A signal without a code, or with an infinite gap, takes any new code.
         kept = (certificate.duality_gap < before) | ~(before < np.inf)
         chosen = signals[kept]
         if is_all and kept.all():
@@ -186,7 +188,7 @@ class BestCodes:
 
     @property
     def gaps(self) -> np.ndarray:
-        """Duality gap of the best code of each signal, infinite before there is one."""
+        """Duality gap of the best code of each signal; infinite for signals without a code."""
         return self._certificate.duality_gap
 
     @property
@@ -204,8 +206,8 @@ def drive_work(problem: LassoProblem) -> int:
 
 def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
     """Return the multiply-adds of a certificate for a support size, or for an array of sizes."""
-    # The residual takes three products for each entry of the code (an exact part, and two for the rest).  The
-    # correlations of all atoms with the residual, and two inner products, come in addition.
+    # The residual takes three products for each entry of the code: one exact product, and two for its
+    # rounding error.  The correlations of all atoms with the residual, and two inner products, are added.
     if type(support_size) is not int:
         # Pointers of sparse codes have 32 bits, so that products of their differences would overflow.
         support_size = support_size.astype(np.int64)
@@ -216,7 +218,7 @@ def certificate_work(problem: LassoProblem, support_size: Any) -> Any:
 def code_of_kernel(
     problem: LassoProblem, atoms: np.ndarray, values: np.ndarray, figures: np.ndarray, steps: np.ndarray
 ) -> Codes:
-    """Return the code of a single signal with the figures that a kernel has computed, shape (3, 1)."""
+    """Return the code of a single signal with its `figures`, which a kernel computed, shape (3, 1)."""
     code = one_row(problem.n_atoms, atoms.copy(), values.copy())  # copied, so that larger arrays are freed
     return Codes(code, steps, optimality_of(problem, code, figures))
 
@@ -244,7 +246,7 @@ def rows_of(matrix: sparse.csr_array) -> RowEntries:
 
 
 def compressed_rows(shape: tuple[int, int], rows: RowEntries) -> sparse.csr_array:
-    """Return a `csr_array` of these entries, without copies or checks."""
+    """Return a `csr_array` of the entries `rows`, without copies or checks."""
     # The constructor of SciPy and its checks take nine microseconds, a tenth of a small problem.
     matrix = replaced(_empty_rows(shape))
     matrix.indptr, matrix.indices, matrix.data = rows

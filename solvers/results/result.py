@@ -33,7 +33,7 @@ SIGNS = {EXACT: "", AT_MOST: "<= "}
 
 
 class OperationLedger(Drawn, dict[str, OperationCounts]):
-    """The counts of a solver's operations, by the names of parts, which are purposes.
+    """The counts of a solver's operations, a count for each part of the work.
 
     Counts are arrays with an entry for each signal.  The Gram matrix is counted only if it is computed for a
     single signal, not if signals share it.
@@ -41,10 +41,10 @@ class OperationLedger(Drawn, dict[str, OperationCounts]):
     Parameters
     ----------
     parts : mapping of str to OperationCounts
-        Counts with some of these names: "drive" (correlations of the signals with the atoms), "gram"
-        (entries of the Gram matrix computed for a single signal), "network" (the spiking network), "read-out"
-        (codes read from spikes, their gaps, and the drives of later stages), "method" (any other solver),
-        "polish" (the active-set method after spikes), "start" (the start of a stream), "certificate".
+        The counts.  The names are "drive" (correlations of the signals with the atoms), "gram" (entries of
+        the Gram matrix computed for a single signal), "network" (the spiking network), "read-out" (codes read
+        from spikes, the gaps of these codes, and the drives of later stages), "method" (any other solver),
+        "polish" (the active-set method after spikes), "start" (the start of a stream) and "certificate".
     bound : {"exact", "at most"}, default "exact"
         Whether counts of the method are exact, or upper bounds because a library does not report them.
     """
@@ -63,7 +63,7 @@ class OperationLedger(Drawn, dict[str, OperationCounts]):
         }
 
     def without(self, *names: str) -> OperationCounts:
-        """Return the sum of all parts except `names`; ``without("certificate")`` compares methods."""
+        """Return the sum of all parts except `names`; use ``without("certificate")`` to compare methods."""
         for name in names:
             checks.one_of("name", name, PARTS)
         return sum((counts for name, counts in self.items() if name not in names), OperationCounts())
@@ -99,17 +99,18 @@ class SparseCodingResult(Drawn):
         Figures of one method, with a row for each signal.
 
         Active-set methods have `n_corrections`, the number of atoms that left or entered the support of the
-        start; an atom that changed its sign counts twice.  "spiking_rate", "spiking_current" and
-        "active_set_from_spikes" have `average_currents`, a csr_array of the currents of the neurons that
-        fired, in units of correlations; negative averages are zero.  Integers have `saturations`, the number
-        of times that a register was too narrow (for potentials below and above, currents, and messages);
-        `ran_away`, True if the network was stopped because potentials reached the end of their registers; and
-        `network`, the network of integers.
+        start; an atom that changed its sign counts twice.  The methods "spiking_rate", "spiking_current" and
+        "active_set_from_spikes" have `average_currents`, a csr_array of the average currents of the neurons
+        that fired, in units of correlations; negative averages are set to zero.  Networks of integers have
+        `saturations`, the number of times that a register was too narrow (for potentials below and above,
+        currents, and messages); `ran_away`, True if the network was stopped because potentials reached the
+        end of their registers; and `network`, the network itself.
 
-        All networks have `n_stages`, the number of runs, 0 if the start or zero was good enough; `duration`,
-        the simulated time of all stages in synaptic time constants; `scale`, the value of a code for one unit
-        of spike rate in the last stage; and `spike_counts`, a csr_array with positive neurons before negative
-        neurons.  Networks on a clock have `n_clock_steps`, the number of steps of all stages.
+        All networks have `n_stages`, the number of runs, which is 0 if the start or the zero code reached
+        `tol`; `duration`, the simulated time of all stages in synaptic time constants; `scale`, the value of
+        a code for one unit of spike rate in the last stage; and `spike_counts`, a csr_array with positive
+        neurons before negative neurons.  Networks on a clock have `n_clock_steps`, the number of steps of all
+        stages.
     """
 
     problem: LassoProblem
@@ -157,7 +158,7 @@ class SparseCodingResult(Drawn):
 
     @property
     def status(self) -> np.ndarray:
-        """The `Status` of each signal as a number, shape (n_signals,): why the search ended."""
+        """The `Status` of each signal, as a number, says why its search ended; shape (n_signals,)."""
         return np.where(
             self.reached, TOL_REACHED, AT_LIMIT if self._found.status is None else self._found.status
         )
@@ -174,7 +175,7 @@ class SparseCodingResult(Drawn):
 
     @cached_property
     def operations(self) -> OperationLedger:
-        """The operations of each signal, part by part."""
+        """The numbers of operations of each signal, for each part of the work."""
         drive = {DRIVE: [drive_work(self.problem)] * self.problem.n_signals}
         parts = {
             name: OperationCounts(multiply_adds=np.asarray(counts))
@@ -191,7 +192,7 @@ class SparseCodingResult(Drawn):
         return CodeDerivatives(self.problem, self.sparse_codes)
 
     def vjp(self, upstream: ArrayLike, *, undefined: str = "refuse") -> CodeGradients:
-        """Return the gradients of a loss L of the codes, by the chain rule backwards.
+        """Return the gradients of a loss L, a function of the codes, for all inputs of the problem.
 
         With S the support of a code a, w the weights of features, m the curvatures of the penalty and
         r = s - a D::
@@ -204,17 +205,17 @@ class SparseCodingResult(Drawn):
             dL/dD_S       = q (w r)^T - a_S (w (q D_S))^T
             dL/dw_j       = (q D_S)_j r_j
 
-        and zero outside S.  They are exact if the support and the signs of a code agree with the optimum,
-        even if its gap is large.
+        and zero outside S.  The gradients are exact if a code has the support and the signs of the optimum,
+        even if the gap is large.
 
         Parameters
         ----------
         upstream : array_like, shape (n_signals, n_atoms)
             dL/da, the gradient of the loss with respect to the codes.
         undefined : {"refuse", "leave out"}, default "refuse"
-            The rule for codes that have no derivative, because an atom is at its bound, atoms of the support
-            are linearly dependent, or the support is not optimal.  If such codes are left out, they add
-            nothing to sums over signals, and gradients for each signal are NaN.
+            The rule for codes that have no derivative.  A code has no derivative if an atom is at its bound,
+            if atoms of the support are linearly dependent, or if the support is not optimal.  Codes that are
+            left out add nothing to sums over signals, and have NaN in the gradients for each signal.
 
         References
         ----------
@@ -233,7 +234,7 @@ class SparseCodingResult(Drawn):
         return self.derivatives.vjp(upstream, undefined=undefined)
 
     def jvp(self, *, undefined: str = "refuse", **changes: ArrayLike | None) -> np.ndarray:
-        """Return how codes change with small changes of the problem, shape (n_signals, n_atoms).
+        """Return the changes of the codes for small changes of the problem, shape (n_signals, n_atoms).
 
         With the matrices of `vjp`, and d for a small change::
 
@@ -276,9 +277,9 @@ def convergence_warning() -> type[Warning]:
 def certify(
     problem: LassoProblem, codes: ArrayLike | sparse.csr_array, *, tol: float = 1e-6
 ) -> SparseCodingResult:
-    """Return codes of any program, such as a greedy pursuit or a trained encoder, with certificates.
+    """Certify codes from any source, such as a greedy pursuit or a trained encoder.
 
-    For many atoms, this function takes one product of the residuals with the dictionary.
+    Most of the time is spent on one product of the residuals with the dictionary.
 
     Parameters
     ----------
@@ -288,8 +289,8 @@ def certify(
         One code for each signal, not negative for atoms that are `positive`.  A sparse matrix may have any
         format of SciPy.
     tol : float, default 1e-6
-        The result's `reached` is True for signals with ``duality_gap <= tol * 1/2 ||signal||^2``.  There is
-        no warning.
+        The result's `reached` is True for signals with ``duality_gap <= tol * 1/2 ||signal||^2``.  Codes that
+        miss `tol` cause no warning.
 
     Examples
     --------
@@ -322,7 +323,7 @@ def start_codes(problem: LassoProblem, start: Start) -> Codes | None:
             info["average_currents"] = start.info["average_currents"]
         start = start.sparse_codes
     codes = checked_codes(problem, start, name="start")
-    # Entries of atoms of norm zero are removed, because they only add to the penalty.
+    # Remove entries of atoms with norm zero, because such entries only increase the penalty.
     is_nothing = (problem.atoms.squared_norms[codes.indices] == 0.0) | (codes.data == 0.0)
     if is_nothing.any():
         codes = codes.copy()

@@ -43,7 +43,7 @@ class Comparison(Drawn, list[dict[str, Any]]):
 
     def _rows(self) -> list[list[str]]:
         """Return the cells of the table, a list for each record."""
-        # If a library does not report its multiply-adds, the cell has an upper bound.
+        # If multiply-adds are an upper bound, "<= " comes before the number.
         return [
             [
                 SIGNS[record["bound"]] * (name == "multiply_adds") + form.format(record[name])
@@ -71,8 +71,9 @@ class Comparison(Drawn, list[dict[str, Any]]):
 def compare(problem: LassoProblem, methods: Methods, *, tol: float = 1e-3) -> Comparison:
     """Solve a problem by several methods and return a record of each.
 
-    Each method first solves only the first signal, so that compilation is not timed.  The measured time
-    includes what the method computes from the problem, such as the Gram matrix, unless it was passed.
+    Before the measurement, each method solves the first signal, so that the time of compilation is not
+    included.  The measured time includes what the method computes from the problem, such as the Gram matrix,
+    unless it was passed.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ def compare(problem: LassoProblem, methods: Methods, *, tol: float = 1e-3) -> Co
     tol = checks.positive_number("tol", tol)
     solvers = _solvers(methods)
     warn_if_ill_posed(problem)
-    with checks.without_warnings(IllPosedWarning):  # the line above warns once for all methods
+    with checks.without_warnings(IllPosedWarning):  # `warn_if_ill_posed` has already warned
         return Comparison(_record(label, solve, problem, tol) for label, solve in solvers.items())
 
 

@@ -1,4 +1,4 @@
-"""Digital formats, time steps and lanes of a core, by what they cost and how good their codes are."""
+"""The choice of digital formats, time steps and lanes of a core: costs, and gaps of the codes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,8 +26,9 @@ DESIGN_RECORD = np.dtype(
         *(("cycles", "f8"), ("memory_bits", "i8"), ("multipliers", "i8"), ("energy", "f8")),
     ]
 )
-# Picojoules in 45 nm, Horowitz (2014): 64 bits of a memory of 8 kilobytes 10, a sum of 32 bits 0.1, a product
-# of 32 bits 3.1.  By these, 8 bits have 0.025 for a sum and 0.19 for a product; published are 0.03 and 0.2.
+# Energy per bit in picojoules, from Horowitz (2014) for 45 nm: reading 64 bits from a memory of 8 kilobytes
+# takes 10 pJ, a sum of 32 bits 0.1 pJ, and a product of 32 bits 3.1 pJ.  For 8 bits, these numbers give 0.025
+# pJ for a sum and 0.19 pJ for a product; Horowitz has 0.03 pJ and 0.2 pJ.
 MEMORY_BIT, SUM_BIT, PRODUCT_BIT = 10.0 / 64, 0.1 / 32, 3.1 / 32**2
 
 
@@ -38,14 +39,14 @@ class DesignSpace(Value, Drawn):
     Attributes
     ----------
     formats : tuple of DigitalFormat
-        The formats, to which ``table["format"]`` counts.
+        The formats; ``table["format"]`` has an index of this tuple.
     table : ndarray of records, shape (n_designs,)
         A record of each design: ``format``, ``time_step``, ``lanes``; ``converged``, whether every signal
         reached `tol`; ``gap``, the largest of ``duality_gap / (1/2 ||signal||^2)``; ``cycles`` and ``energy``
         (picojoules) of the core's runs, means over the signals; ``memory_bits`` and ``multipliers``.
     front : ndarray of int
-        Designs that no other design beats, by gap: another one is worse in at least one of gap, cycles,
-        memory bits, multipliers and energy, or equal in all.
+        Indices of the designs that no other design beats, sorted by gap.  A design beats another design if it
+        is better in gap, cycles, memory bits, multipliers or energy, and worse in none of them.
     """
 
     formats: tuple[DigitalFormat, ...]
@@ -65,16 +66,17 @@ def design_space(
     max_duration: float = 500.0,
     progress: bool = False,
 ) -> DesignSpace:
-    """Solve a problem with every digital format and time step; count what cores of these lanes cost.
+    """Solve a problem with every digital format and time step; compute the costs of cores with these lanes.
 
-    `solve_digital` runs once for each format and step: lanes change cycles, and no code.
+    `solve_digital` runs once for each format and step, because lanes change only the costs.  This function
+    needs ``sparsespike[hardware]``.
 
     Parameters
     ----------
     problem : LassoProblem
-        The problem, with one network for all signals; it needs ``sparsespike[hardware]``.
+        The problem, in which all signals must have the same network.
     formats : sequence of DigitalFormat
-        The formats; messages of one bit, or of several, that are not graded.
+        The formats.  Messages may have several bits, but must not be graded.
     steps : sequence of float
         Time steps, in synaptic time constants.
     lanes : sequence of int
@@ -88,10 +90,11 @@ def design_space(
 
     Notes
     -----
-    Cycles are those of the steps and the spikes of all stages, as if each neuron fired alone in its step:
-    slightly too many, and more so with more lanes.  Commands before a run are not counted.  Energy is
-    an estimate, not a measurement: the bits that are read, written, added and multiplied cost what they do in
-    Horowitz (2014), in 45 nm, with memories of 8 kilobytes, without clocks and leakage.
+    Cycles are counted for the steps and the spikes of all stages, as if no two neurons fired in the same
+    step.  So the number of cycles is slightly too large, and the error grows with the number of lanes.
+    Commands before a run are not counted.  Energy is an estimate, not a measurement.  The estimate is the
+    number of bits that are read, written, added and multiplied, times the energy per bit in Horowitz (2014)
+    for 45 nm and memories of 8 kilobytes.  Clocks and leakage are not included.
 
     References
     ----------
@@ -104,13 +107,13 @@ def design_space(
     for form in formats:
         if checks.instance_of("an entry of formats", form, DigitalFormat).graded:
             raise ValueError("formats must not be graded: counts of graded messages are not spikes of a core")
-    # Amaranth is an extra.
+    # Imported here because Amaranth is an optional dependency.
     from snn.hardware.layout import CoreLayout
 
     order, designs = LassoNetwork(problem).in_result_order, []
     runs = [(k, step) for k in range(len(formats)) for step in steps]
     for k, step in tqdm(runs, disable=not checks.flag("progress", progress)):
-        # What misses `tol` is in the table.
+        # No warnings are needed, because the table says which designs miss `tol`.
         with checks.without_warnings():
             clock = Clock(step, formats[k])
             result = solve_digital(problem, time=clock, tol=tol, max_duration=max_duration)
@@ -131,7 +134,7 @@ def design_space(
 
 
 def _runs(layout: "CoreLayout", result: SpikingCodingResult, spikes: np.ndarray) -> tuple[float, float]:
-    """Return the cycles and the picojoules of the runs of a signal, means over the signals."""
+    """Return the mean cycles and the mean picojoules of the runs of a signal."""
     form, n_signals = layout.network.format, result.problem.n_signals
     n_steps = int(result.info["n_clock_steps"].sum())
     cycles = layout.cycles(n_steps, np.repeat(np.arange(len(spikes)), spikes))

@@ -34,7 +34,8 @@ class PathResult(Value, Drawn):
     Attributes
     ----------
     multiples : ndarray, shape (n_multiples,)
-        Multiples of the problem's penalty, the largest first.  If that penalty is 1, they are the penalties.
+        Multiples of the problem's penalty, the largest first.  For a penalty of 1, the multiples are the
+        penalties.
     results : tuple of SparseCodingResult
         The result at each multiple.
     """
@@ -80,19 +81,21 @@ class PathResult(Value, Drawn):
         return sizes
 
     def aic(self, noise_variance: float | None = None, *, n_observations: float | None = None) -> np.ndarray:
-        """Return Akaike's information criterion, which is `bic` with 2 instead of log n; least is best."""
+        """Return Akaike's information criterion: `bic` with 2 instead of log n.  The least value is best."""
         return self._criterion(lambda n: 2.0, noise_variance, n_observations, self.degrees_of_freedom)
 
     def bic(self, noise_variance: float | None = None, *, n_observations: float | None = None) -> np.ndarray:
-        """Return the Bayesian information criterion, shape (n_multiples, n_signals); least is best.
+        """Return the Bayesian information criterion, shape (n_multiples, n_signals).
 
-        The criterion is ``n log(2 pi v) + R / v + log(n) degrees_of_freedom``, with n the number of
-        observations, R the squared norm of the residual, and v the variance of the noise in each observation.
+        The least value is best.  The criterion is ``n log(2 pi v) + R / v + log(n) degrees_of_freedom``, with
+        n the number of observations, R the squared norm of the residual, and v the variance of the noise in
+        each observation.
 
-        Without `noise_variance`, v is ``R / n`` at each penalty.  Then compare only penalties that have far
-        fewer degrees of freedom than observations.  By default, n is the number of features of a signal with
-        nonzero weight.  Pass `n_observations` for a problem from statistics, in which n is unknown, and if
-        feature weights are counts, whose sum is n.
+        Without `noise_variance`, v is ``R / n`` at each penalty.  With this estimate of v, compare only
+        penalties that have far fewer degrees of freedom than observations.  By default, n is the number of
+        features, without features of weight zero.  Pass `n_observations` for a problem from statistics, in
+        which n is unknown.  Also pass `n_observations`, the sum of the weights, if the feature weights are
+        counts.
 
         References
         ----------
@@ -102,7 +105,7 @@ class PathResult(Value, Drawn):
 
     def _least_bic_of(self, signal: int) -> int | None:
         """Return the index of the penalty with the least `bic` of one signal; None if n is unknown."""
-        if self.results[0].problem._factor is not None:  # from statistics
+        if self.results[0].problem._factor is not None:  # n is unknown in a problem from statistics
             return None
         degrees = self._degrees_of(np.array([signal]))
         return int(self._criterion(np.log, None, None, degrees)[:, signal].argmin())
@@ -147,17 +150,17 @@ def path(
 ) -> PathResult:
     """Solve a problem at falling penalties; each solution starts from the codes of the previous one.
 
-    The penalties are multiples of the problem's penalty: of its weights lambda_i and, for an `ElasticNet`,
-    also of its quadratic penalty.  With ``penalty=1.0`` the multiples are the penalties themselves.  The Gram
-    matrix and the correlations are computed once.
+    Each penalty is a multiple of the problem's penalty.  Both the weights lambda_i and the quadratic penalty
+    of an `ElasticNet` are multiplied.  If the problem has ``penalty=1.0``, the multiples are the penalties.
+    The Gram matrix and the correlations are computed once.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem, dense or convolutional.
     multiples : array_like, shape (n_multiples,), optional
-        Positive, falling numbers; by default `n_multiples` numbers with equal ratios.  The first is then the
-        smallest multiple at which all codes of penalised atoms are zero.
+        Positive, falling numbers; by default `n_multiples` numbers with equal ratios.  By default, the first
+        multiple is the smallest multiple at which all codes of penalised atoms are zero.
     n_multiples : int, default 100
         The number of multiples, if `multiples` is None.
     smallest : float, default 1e-3
@@ -174,11 +177,11 @@ def path(
 
     Notes
     -----
-    If the Gram matrix saves time, the active set solves up to 16 signals in one thread, and one certificate
-    serves their codes at all penalties.  Gaps then depend on the other penalties, by rounding.
+    If the Gram matrix saves time, the active set solves up to 16 signals in one thread, and certifies the
+    codes at all penalties together.  The rounding of a gap then depends on the other penalties.
 
-    scikit-learn's `lasso_path` divides the objective by n_features.  Its alphas are therefore
-    ``multiples * penalty / n_features``; its default grid is the same.
+    scikit-learn's `lasso_path` divides the objective by n_features.  The alphas of `lasso_path` are therefore
+    ``multiples * penalty / n_features``.  By default, `path` and `lasso_path` use the same penalties.
 
     References
     ----------
@@ -211,7 +214,8 @@ def path(
         require_taken(problem.with_penalty(penalty), solver, None)
     results: list[SparseCodingResult] = []
     warn_if_ill_posed(problem)
-    # BLAS is limited only once for all penalties.  Warnings of single penalties are suppressed.
+    # BLAS is limited only once for all penalties.  Warnings at single penalties are suppressed, because
+    # `path` warns once for all penalties.
     with (
         checks.without_warnings(),
         one_blas_thread(),
@@ -239,7 +243,7 @@ def path(
 
 
 def _shared(problem: LassoProblem, n_multiples: int) -> LassoProblem:
-    """Return the problem without features that a mask hides, and compute what all penalties share."""
+    """Return the problem without hidden features; compute products that all penalties share."""
     mask = problem.feature_weights
     # Features that a mask hides from all signals are cut out once for all penalties.
     if mask is not None and mask.ndim == 1 and mask.dtype == np.bool_ and problem.atoms.is_matrix:
@@ -254,7 +258,7 @@ def _shared(problem: LassoProblem, n_multiples: int) -> LassoProblem:
 
 
 def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) -> list[Codes]:
-    """Return codes at each penalty, certified together; an empty list if each is solved by itself."""
+    """Return the codes at each penalty; an empty list if each penalty has to be solved separately."""
     n_signals = problem.n_signals
     codes = method.along(problem, penalties) if plan.solves_along(problem, len(penalties)) else None
     if codes is None:
@@ -267,7 +271,7 @@ def _along(problem: LassoProblem, method: Method, penalties: Sequence[Penalty]) 
 def default_multiples(
     problem: LassoProblem, n_multiples: int, smallest: float, largest: float = 0.0
 ) -> np.ndarray:
-    """Return multiples at equal ratios from the least at which codes are 0; from `largest` if that is 0."""
+    """Return falling multiples at equal ratios; the first is the least with zero codes, or `largest`."""
     n_multiples = checks.positive_integer("n_multiples", n_multiples)
     smallest = checks.positive_number("smallest", smallest)
     if smallest >= 1.0:
@@ -284,7 +288,7 @@ def default_multiples(
 
 
 def _without_unpenalised(problem: LassoProblem) -> LassoProblem:
-    """Return the problem of the residuals that unpenalised atoms leave; these atoms then have zero codes."""
+    """Return a problem with the residuals of a fit by unpenalised atoms, which then have zero codes."""
     penalty = problem.penalty
     chosen = penalty.l1 == 0.0
     if chosen.all() or penalty.l2[chosen].any():

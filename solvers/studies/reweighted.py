@@ -22,7 +22,7 @@ SLOPES = {
     "mcp": lambda u: np.maximum(1.0 - u, 0.0),
     "scad": lambda u: np.clip((3.7 - u) / 2.7, 0.0, 1.0),
 }
-# Smallest slope, because every method takes positive weights.
+# The smallest slope, which is positive because some methods refuse zero weights.
 LEAST_SLOPE = 1e-6
 # The default scale, as a share of the mean nonzero entry of the LASSO's code.
 USUAL_SCALE = 0.1
@@ -35,10 +35,10 @@ class ReweightedResult(Value, Drawn):
     Attributes
     ----------
     rounds : tuple of tuples of SparseCodingResult
-        For each signal, the results of its rounds; the first one is that of the LASSO itself.
+        For each signal, the results of its rounds.  The first result is the solution of the LASSO itself.
     is_stationary : ndarray of bool, shape (n_signals,)
-        Whether the last code of each signal is the optimum of the LASSO whose weights are computed from that
-        code, to within the share `tol` of the objective.
+        True if the last code of a signal solves the LASSO whose weights are computed from this code.
+        "Solves" means that the gap is at most `tol` times the objective.
     """
 
     rounds: tuple[tuple[SparseCodingResult, ...], ...]
@@ -72,13 +72,13 @@ def reweighted(
     problem : LassoProblem
         The problem.  A quadratic penalty of the problem is not changed.
     penalty : {"log", "exponential", "mcp", "scad"}, default "log"
-        The slope p' as a function of u = |a| / scale: 1 / (1 + u), exp(-u), max(1 - u, 0), or, for "scad",
-        1 up to u = 1 and then a line down to 0 at u = 3.7.  The slope is at least 1e-6.
+        The slope p' as a function of u = |a| / scale: 1 / (1 + u), exp(-u), max(1 - u, 0), or, for "scad", 1
+        up to u = 1 and then a line down to 0 at u = 3.7.  Slopes below 1e-6 are replaced by 1e-6.
     scale : float, optional
         The size from which entries are penalised less; by default a tenth of the mean nonzero entry of the
         LASSO's code of the same signal.
     max_rounds : int, default 100
-        The most LASSO problems for each signal.  If the code is not stationary then, there is a warning.
+        The most LASSO problems for each signal.  There is a warning if the last code is not stationary.
     method : str or Method, default "active_set"
         A method, or its name in `METHODS`.
     tol : float, optional
@@ -90,8 +90,9 @@ def reweighted(
 
     Notes
     -----
-    Each round is certified, and raises the concave objective by no more than its gap.  A concave problem has
-    many stationary points.  The certificate proves only that the last code is one of them.
+    Each round is certified.  A round raises the concave objective at most by the round's gap.  A concave
+    problem has many stationary points, and the certificate proves only that the last code is a stationary
+    point.
 
     References
     ----------

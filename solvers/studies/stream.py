@@ -21,7 +21,8 @@ from solvers.results.codes import START, BestCodes, compressed_rows
 
 # Number of previous frames whose codes are mixed: measured by `python -m tests.benchmarks stream`.
 MEMORY = 3
-# A direction of the mixture is left out as rounding if its eigenvalue is below this share of the largest one.
+# The fit of the mixture ignores directions whose eigenvalue is below this share of the largest eigenvalue,
+# because they are rounding.
 LEAST_SHARE = 1e-12
 
 
@@ -35,11 +36,11 @@ class SparseCodingStream(Described):
         0        c        x c + y c' + z c''
 
     The numbers x, y and z minimise the objective of the new frame while all signs stay the same.  An entry is
-    set to zero if its sign would differ from that of c.  So the start follows amplitude and motion.  From
-    this start the network refines the code as `solve_spiking` does.  Similar frames need few spikes.
+    set to zero if its sign would differ from its sign in c.  So the start follows changes of amplitude and
+    motion.  The network refines the start as `solve_spiking` does.  Similar frames need few spikes.
 
-    Every code comes with its duality gap.  At any deadline, this gap is at most the gap of the zero code and
-    the gap of the previous frame's code on the new frame.
+    Every code comes with its duality gap.  Even if a deadline stops the network, the gap is not larger than
+    the gap of the zero code, or the gap of the previous code on the new frame.
 
     Parameters
     ----------
@@ -94,13 +95,13 @@ class SparseCodingStream(Described):
             self.reset()
 
     def _set(self, model: LassoModel) -> LassoProblem:
-        """Use a model from now on; return its problem with one signal of zeros."""
+        """Set the model of the stream; return its problem with one signal of zeros."""
         if model.penalty.has_zeros:
             first = int(np.argmin(model.penalty.l1))
             raise ValueError(f"penalty must be positive for a stream; got 0 for atom {first}")
         silent = model.with_signals(np.zeros((1, model.n_features)))
         self._prepared: LassoModel
-        # The network of frames with the stream's mask; the last other mask with its network.
+        # `_network` serves frames with the stream's mask.  `_masked` has the last other mask and its network.
         self._network: LassoNetwork
         self._masked: tuple[np.ndarray, LassoNetwork] | None
         assign(self, _prepared=model, _network=LassoNetwork(silent), _masked=None)
@@ -138,34 +139,36 @@ class SparseCodingStream(Described):
     ) -> SpikingCodingResult:
         """Return the codes of the next frame, with their certificates.
 
-        If Ctrl-C interrupts the call, `n_frames` says whether the stream has taken the frame.  If so, the
-        codes were not returned, but coding the same frame again starts from these codes.
+        If Ctrl-C interrupts the call, `n_frames` says whether the stream has taken the frame.  If the stream
+        has taken the frame, the codes are lost, but a second call with the same frame starts from these
+        codes.
 
         Parameters
         ----------
         frame : array_like, shape (n_features,) or (n_signals, n_features)
             The signals of the frame, as many as those of the previous frame.
         mask : array_like of bool, shape (n_features,), optional
-            True for the features of this frame that are known, for all its signals; by default the mask of
-            the stream.  Unknown features may be NaN.
+            True for the known features of this frame, the same for all signals; by default the mask of the
+            stream.  Unknown features may be NaN.
         tol : float, default 1e-3
             A signal has converged if ``duality_gap <= tol * 1/2 ||signal||^2``.
         max_spikes : int, optional
-            Deadline in spikes for each signal.  Only spikes of the same instant may exceed it.
+            Deadline as the largest number of spikes of each signal.  Only spikes of the same instant may
+            exceed this number.
         max_seconds : float, optional
             Deadline in seconds for the frame.  Every frame has at least one read-out, and the time is checked
-            after each read-out.  A frame may thus be late by one read-out and its certificate.
+            after each read-out.  So the result may be late by the time of one read-out and its certificate.
         max_duration : float, default 10000
             Simulated time, in synaptic time constants, after which the network is stopped.
 
         Returns
         -------
         SpikingCodingResult
-            At a deadline, the result has the best codes so far.  `reached` says which of them reached `tol`;
-            there is no warning.  The `info` has `start_duality_gap`, the gap on this frame of the code from
-            which the network started; `is_carried`, which is True if that code came from previous frames and
-            False if it was zero; and `seconds_late`, the seconds from the deadline `max_seconds` to the
-            result, 0 if the deadline was met.
+            At a deadline, the result has the best codes so far.  No warning is given for codes that miss
+            `tol`, but `reached` is False.  The `info` has `start_duality_gap`, the gap on this frame of the
+            code from which the network started; `is_carried`, which is True if that code came from previous
+            frames and False if it was zero; and `seconds_late`, the seconds from the deadline `max_seconds`
+            to the result, 0 if the deadline was met.
         """
         begin = time.perf_counter()
         mask = checked_weights(mask, None, n_features=self._prepared.n_features)
@@ -260,7 +263,7 @@ def predicted(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> spars
 
 
 def _work_of_mixture(problem: LassoProblem, codes: Sequence[sparse.csr_array]) -> np.ndarray:
-    """Return the multiply-adds of `predicted`: reconstructions of the codes, and their inner products."""
+    """Return the number of multiply-adds of `predicted`, for reconstructions and their inner products."""
     n_entries = np.sum([np.diff(code.indptr) for code in codes], axis=0, dtype=np.int64)
     n_products = len(codes) * (1 + len(codes))
     return np.asarray(n_entries * problem.atoms.features_of_atom + n_products * problem.n_features)

@@ -23,7 +23,7 @@ class Library:
     path: str
     n_threads: Callable[[], int] = field(compare=False)
     set_n_threads: Callable[[int], object] = field(compare=False)
-    # True if each calling thread has a number of BLAS threads; False if the process has one number.
+    # True if each calling thread sets its own number of BLAS threads; False if the process has one number.
     counts_by_thread: bool
 
 
@@ -32,7 +32,7 @@ class _Limit:
 
     def __init__(self) -> None:
         self.undo: dict[Library, Undo] = {}
-        # For the limit of a thread, this is the limit of the process, which all limited threads share.
+        # A limit of a thread also holds the limit of the process, which all limited threads share.
         self.of_process: _Limit | None = None
 
 
@@ -41,16 +41,18 @@ class _OfThread(local):
 
 
 _LOCK = fork_safe_lock()
-# Weak references to the limits of each thread and of the process, which end with the last `with` block.
+# Weak references to the limits of each thread and of the process.  A limit ends with the last `with` block
+# that holds it.
 _own = _OfThread()
 _process: Callable[[], _Limit | None] = _own.limit
 
 
 def one_blas_thread() -> Any:
-    """Limit BLAS to one thread in a `with` block, for this thread if a library can, else for the process."""
+    """Limit BLAS to one thread in a `with` block, for this thread or, if necessary, for the process."""
     # BLAS divides a product among its threads, and the rounding depends on their number.  Results must not
     # depend on the workers, which may be other processes and machines, nor on the calling thread.  Several
-    # threads may be in such blocks, and leave in any order: the last one restores the number of the process.
+    # threads may be in such blocks, and leave them in any order.  The last thread restores the number of BLAS
+    # threads of the process.
     return held(_limited)
 
 
@@ -70,11 +72,11 @@ def _limited() -> _Limit:
                 library.set_n_threads(1)
             return own
     finally:
-        own = process = undo = None  # also in the traceback of Ctrl-C
+        own = process = undo = None  # so that a traceback of Ctrl-C does not keep the limit
 
 
 def _unlimited() -> list[tuple[Library, int]]:
-    # This is a separate function because Python 3.13 lets Ctrl-C past the `finally` around a filtered loop.
+    # This function is separate because in Python 3.13, Ctrl-C in a loop with a filter skips the `finally`.
     numbers = [(library, library.n_threads()) for library in _libraries("scipy.linalg" in sys.modules)]
     return [(library, n_threads) for library, n_threads in numbers if n_threads != 1]
 
@@ -91,7 +93,7 @@ def load_scipy_linalg() -> None:
 
 
 def _forget_other_threads() -> None:
-    """Let the limit of the process end with the only thread of a forked child."""
+    """In a forked child, let the limit of the process end with the child's only thread."""
     global _process
     own, process = _own.limit(), _process()
     if process is not None:
@@ -116,9 +118,10 @@ def _library_of(controller: LibController) -> Library:
     by_thread = controller.internal_api == "mkl" or getattr(controller, "threading_layer", "") == "openmp"
     n_threads, set_n_threads = controller.get_num_threads, controller.set_num_threads
     if controller.internal_api == "openblas":
-        # Since release 3.8, threadpoolctl lets only one thread change the number of a process, and silently
-        # ignores all other threads.  It also takes ten times as long as the function of the library.  `PyDLL`
-        # keeps the GIL, so that no thread forks while BLAS holds its lock, or finds the limit half undone.
+        # Set the number of threads by a call of the library.  Since release 3.8, threadpoolctl lets only one
+        # thread change the number of BLAS threads of a process, and silently ignores all other threads.  A
+        # call of threadpoolctl also takes ten times as long.  `PyDLL` keeps the GIL, so that no thread forks
+        # while BLAS holds its lock, or sees a limit half undone.
         functions = PyDLL(controller.filepath)
         for prefix, suffix in product(("", "scipy_"), ("", "64_", "_64")):
             if hasattr(functions, f"{prefix}openblas_set_num_threads{suffix}"):

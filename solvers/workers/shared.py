@@ -19,7 +19,7 @@ ALIGNMENT = 16
 
 
 class Shared:
-    """An object for many tasks, as a pickle and, separately, its arrays, which arrive read-only."""
+    """An object that many tasks share, stored as a pickle and its arrays, which arrive read-only."""
 
     def __init__(self, pickled: bytes, arrays: Sequence[np.ndarray]) -> None:
         self._pickled = pickled
@@ -28,7 +28,7 @@ class Shared:
 
     @classmethod
     def of(cls, content: Any) -> Shared:
-        """Return a shared object, whose classes may be defined in the caller's program."""
+        """Return the shared form of an object; the caller's program may define the object's classes."""
         buffers: list[pickle.PickleBuffer] = []
         pickled = cloudpickle.dumps(content, protocol=5, buffer_callback=buffers.append)
         return cls(pickled, [_as_bytes(buffer) for buffer in buffers])
@@ -42,7 +42,7 @@ class Shared:
         return self.whole(self._pickled, range(len(self._arrays)))
 
     def without(self, task: Any) -> tuple[bytes, list[int]]:
-        """Return the pickle of a task without the arrays that this object has, and their numbers."""
+        """Return the pickle of a task without the shared arrays, and the indices of these arrays."""
         numbers: list[int] = []
 
         def stays(buffer: pickle.PickleBuffer) -> bool:
@@ -54,14 +54,15 @@ class Shared:
         return cloudpickle.dumps(task, protocol=5, buffer_callback=stays), numbers
 
     def whole(self, pickled: bytes, numbers: Sequence[int]) -> Any:
-        """Return the object of a pickle without arrays, and the arrays with these numbers."""
+        """Return the object of a pickle without arrays, whose shared arrays have the indices `numbers`."""
         return pickle.loads(pickled, buffers=[self._arrays[k].data.toreadonly() for k in numbers])
 
     def on(self, client: Client) -> Future:
-        """Return a future of this object on a cluster, whose workers fetch it from each other."""
+        """Return a future of this object on a cluster; its workers copy the object from each other."""
         import dask
 
-        # The object is the result of a task, which Dask repeats if all workers with the result die.
+        # The object is sent as the result of a task, because Dask repeats a task if all workers with its
+        # result die.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
             return client.submit(_itself, self, pure=False)
 
