@@ -5,7 +5,7 @@ The following methods deliver a spike, and change the following numbers:
     Rows, Segments, Gathered    `deliver` changes `windows.excess` and `group.current` of all targets
                                 (`candidates.add_to_range`).  For targets that are candidates, `deliver`
                                 changes `windows.candidates[ARRIVING]`, which `renew_bounds` applies
-    CompressedRows              `deliver` changes the same numbers; `renew_touched` applies ARRIVING
+    CompressedRows              `deliver` changes what `Rows` changes; `renew_touched` applies ARRIVING
     Stencil                     `_deliver` of `convolution.loop` changes `grid.excess` and candidates
     on a clock                  `send` changes currents, or with delays `copies.pending` (`stepped`)
     input spikes                `stops` changes the current, or the drive
@@ -73,7 +73,7 @@ class ScreenedForm(Form):
         return n_sources
 
     def gather(self, source, members, n_members, rows, offset):
-        """Copy the weights from `source` to the members into `rows`, from `offset` on, with 0 for itself."""
+        """Copy the weights from `source` to the members to rows[offset:]; the weight to `source` is 0."""
         for k in range(n_members):
             rows[offset + k] = self.weight_between(source, members[k])
 

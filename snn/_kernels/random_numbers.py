@@ -16,7 +16,7 @@ LOW = np.uint64(0xFFFFFFFF)
 WORD, UNUSED = np.uint64(32), np.uint64(11)
 N_PHILOX_ROUNDS = 10
 
-# Purposes of random numbers.  The loss of the k-th spike of a neuron in one step has the purpose LOSS + k.
+# Purposes of random numbers.  The number drawn for LOSS + k decides whether the k-th spike in a step is lost.
 NOISE, LOSS = 0, 1
 
 

@@ -24,8 +24,9 @@ from snn._kernels.compiling import as_integers, inner
 from snn._kernels.delivery import DEVIATION, LAST, TOTAL, TRACE
 from snn._kernels.neuron import crossing_time, largest_rise, slack
 
-# Rough costs in nanoseconds, for planning intervals: per spike; per neuron advanced by an interval; per
-# weight looked up; per spike and followed neuron.  `python -m tests.benchmarks simulate` shows their effect.
+# Rough costs in nanoseconds, from which intervals are planned: of a spike, of a neuron that is advanced by an
+# interval, of a weight that is looked up, and of a spike through which a neuron is followed.  `python -m
+# tests.benchmarks simulate` shows the effect of these costs.
 COST_OF_SPIKE, COST_OF_NEURON, COST_OF_LOOKING_UP, COST_OF_REPLAYING = 150.0, 4.0, 20.0, 4.0
 
 
@@ -51,8 +52,8 @@ class Screened(NamedTuple):
 @inner
 def summarise(log, n_events, interval, slots, n_slots, sources):
     """Compute, for each source, its trace and total F at the end of the interval, and its deviation."""
-    # The chord of a source has the slope r = F / T.  Between two spikes, a source with trace s exceeds its
-    # chord by at most the excess at the first spike, where the excess is lowest, plus
+    # The chord of a source has the slope r = F / T.  Between two spikes, f - r tau is concave, so f - r tau
+    # is lowest at a spike.  After a spike that raises the trace to s, f - r tau rises by at most
     # s - r - r log(s / r) <= (s - r)^2 / (s + r).
     trace = sources.sums[TRACE]
     total = sources.sums[TOTAL]
@@ -86,7 +87,7 @@ def summarise(log, n_events, interval, slots, n_slots, sources):
 
 @inner
 def bulge_of(rise, interval):
-    """Return the maximum of 1 - e^-tau - rise tau / T, at e^-tau = rise / T, with rise = 1 - e^-T."""
+    """Return the maximum of 1 - e^-tau - rise tau / T, which is at e^-tau = rise / T; rise is 1 - e^-T."""
     slope = rise / interval
     return max(1.0 - slope + slope * math.log(slope), 0.0) if slope > 0.0 else 1.0
 
@@ -178,7 +179,7 @@ def find_firing(
     for i in range(n_neurons):
         n_violators += screened.is_violator[np.uint64(i)]
     follow = n_violators * (n_slots * COST_OF_LOOKING_UP + n_events * COST_OF_REPLAYING)
-    # For each spike, the part of a current that decays before it; `totals` are no longer needed.
+    # `totals` becomes, for each spike, the part of a current that decays between two spikes.
     then = 0.0
     for event in range(n_events + 1):
         now = log.times[event] if event < n_events else interval

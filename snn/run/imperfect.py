@@ -22,7 +22,7 @@ THRESHOLDS, WEIGHTS = 0, 1  # keys of the random numbers of the two quantities w
 
 
 def checked_floor(name: str, value: float) -> float:
-    """Return a lowest potential, in firing thresholds; raise ValueError if it is positive."""
+    """Return a lower bound of potentials, in firing thresholds; raise ValueError if the bound is positive."""
     if checks.real_number(name, value) > 0.0:
         raise ValueError(f"{name} must be at most 0, where potentials start; got {value}")
     return float(value)
@@ -48,8 +48,9 @@ class Imperfections(Value):
         Time after a spike in which a neuron ignores its soma current, in synaptic time constants.  With a
         positive refractory time, a neuron fires at most once in a step.
     delays : float or array_like, default 0.0
-        Travel time of spikes, in synaptic time constants: one number for all, one for the spikes of each
-        neuron, shape (n_neurons,), or one for each synapse, shape (n_neurons, n_neurons), [source, target].
+        Travel time of spikes, in synaptic time constants: one number for all spikes, an array with one number
+        for each source, shape (n_neurons,), or an array with one number for each synapse, shape
+        (n_neurons, n_neurons), [source, target].
     threshold_mismatch, weight_mismatch : float, default 0.0
         Relative standard deviation of thresholds, and of weights.  Each threshold or weight is multiplied by
         an independent lognormal number with mean 1.  See `mismatched`.
@@ -78,7 +79,7 @@ class Imperfections(Value):
 
     leak: float = checked(checks.non_negative_number, default=0.0)
     refractory_time: float = checked(checks.non_negative_number, default=0.0)
-    delays: Any = checked(checks.positive_array, zero=True, dimensions=2, default=0.0)  # becomes an array
+    delays: Any = checked(checks.positive_array, zero=True, dimensions=2, default=0.0)  # made an array
     threshold_mismatch: float = checked(checks.non_negative_number, default=0.0)
     weight_mismatch: float = checked(checks.non_negative_number, default=0.0)
     potential_noise: float = checked(checks.non_negative_number, default=0.0)
@@ -108,7 +109,8 @@ class Imperfections(Value):
         Parameters
         ----------
         network : SpikingNetwork, or another object with weights and thresholds
-            The network without mismatch.  The result has the same drive, or zeros if there is none.
+            The network without mismatch.  The returned network has the drive of `network`, or zero drive if
+            `network` has none.
 
         Returns
         -------
@@ -136,11 +138,12 @@ class Imperfections(Value):
 
 
 def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
-    """Return the rounding error of times, in steps: two times that differ by less are the same."""
+    """Return the rounding error of times, in steps; times that differ by less count as one time."""
     times = np.asarray(times, dtype=np.float64)
     with float_errors(over="ignore"):
-        # A time that came as float32 is exact in float32.  A float64 time of at most 22 binary digits is too,
-        # but differs from the end of a dyadic step by more than the rounding, or not at all.
+        # Times that do not change in float32 get the rounding error of float32.  Among them are float64 times
+        # with at most 22 binary digits.  Such a time is the end of a dyadic step, or differs from this end by
+        # more than the rounding error.
         relative = np.where(times.astype(np.float32) == times, SINGLE_TIME_ROUNDING, TIME_ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
 

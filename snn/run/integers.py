@@ -60,7 +60,7 @@ class IntegersOnClock(SteppedRun):
         return  # registers always hold finite numbers
 
     def _running(self, network: RunnableNetwork) -> RunnableNetwork:
-        # The neuron of the clock is the rounded network, including mismatch.
+        # `fitted` has made the rounded network, with its mismatch, the neuron of the clock.
         assert isinstance(self._clock.neuron, DigitalNetwork)
         self.integers = self._clock.neuron
         return self.integers.network
@@ -120,7 +120,8 @@ class IntegersOnClock(SteppedRun):
         return Spikes(steps * self.time_step, neurons.copy(), messages.copy())
 
     def _removed(self) -> np.ndarray:
-        # The charge of messages counts: resets to zero remove more charge, and narrow registers lose charge.
+        # This is the charge of all messages.  Resets to zero remove more charge, and narrow registers lose
+        # charge.
         return self.neurons.removed * self.integers.unit
 
 

@@ -22,7 +22,7 @@ class RealOnClock(SteppedRun):
     @property
     def is_lost(self) -> np.ndarray:
         # A copy is lost if a neuron must fire too often in a step, and so stays above its threshold.
-        # Refractory or adapting neurons may stay above their thresholds for other reasons.
+        # Refractory or adapting neurons may stay above their thresholds although the copy is not lost.
         if self.neurons.faults.refractory_steps > 0 or self._clock.neuron.adaptation > 0.0:  # type: ignore[union-attr]
             return super().is_lost
         return ~(self.membrane_potential <= self.network.firing_threshold).all(axis=1)

@@ -20,7 +20,8 @@ from snn.record.stimulus import ONTO_CURRENT, Stimulus
 # Number of neuron updates after which a kernel returns to Python, after about a tenth of a second, so that
 # Ctrl-C and the progress bar work.
 UPDATES_PER_CALL = 30_000_000
-# The largest synaptic current, in firing thresholds.  With larger currents, rounding decides who fires.
+# The largest synaptic current, in firing thresholds.  With larger currents, rounding decides which neurons
+# fire.
 LARGEST_GROWN_RATIO = 2.0**46
 
 NO_MOMENTS = np.empty((0, 0, 3))
@@ -51,7 +52,7 @@ class Run(ABC):
     departures = ""
     # The total charge that a spike brings, in units of its weight.
     gain = 1.0
-    # At constant rates r, the synaptic current at the beginning of a step, in units of W^T r.
+    # At constant rates r, the synaptic current at the beginning of a step is current_per_rate * (W^T r).
     current_per_rate = 1.0
 
     def __init__(
@@ -123,8 +124,8 @@ class Run(ABC):
         looks: tuple[np.ndarray, np.ndarray] = NO_LOOKS,
     ) -> Spikes:
         """Advance copies to `until`, one time or a time for each copy; on a clock, to the last whole step."""
-        # `origin` is the time of the stimulus at the start of the copies.  `looks` are times and an array
-        # with a row for each time, to which the kernel writes the potentials of the only copy.
+        # `origin` is the time of the stimulus at the start of the copies.  `looks` has an array of times, and
+        # an array with a row for each time, to which the kernel writes the potentials of the only copy.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
         most = sys.maxsize if max_spikes is None else max_spikes
         buffer = self._begin(record)
@@ -160,7 +161,7 @@ class Run(ABC):
         if len(times):
             added = np.repeat(NEVER, len(times))
             added["instant"], added["kind"], added["first"] = times, SHOW_POTENTIALS, np.arange(len(times))
-            # Potentials are copied after the changes of the same instant.
+            # The sort is stable, so that potentials are copied after all changes at their instant.
             changes = np.concatenate([changes[:-1], added, NEVER]).view(type(NEVER))
             changes = changes[np.argsort(changes["instant"], kind="stable")]
         return Stops(copies, changes, targets, amounts, seen)
@@ -170,7 +171,7 @@ class Run(ABC):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the changes of a stimulus, and the target and size of each amount."""
         n_neurons = self.soma_bias.shape[1]
-        # Each change of a stimulus has a row of amounts: first come the rows of drives, then of input spikes.
+        # Each change of a stimulus has a row of amounts.  The rows of input spikes follow the rows of drives.
         drives = NO_AMOUNTS if stimulus.drive is None else stimulus.drive.reshape(-1)
         weights = self._inputs_of(stimulus)
         n_drives, kind = len(drives) // n_neurons, ADD_TO_DRIVE
@@ -186,7 +187,7 @@ class Run(ABC):
             times = stimulus.spikes.times if n_drives == 0 else np.concatenate([times, stimulus.spikes.times])
         # By rounding, a change at the end of a run may be a little after the end.
         instants = np.minimum(self.instants_of(times, origin), end)
-        # In one instant, drives change before input spikes come, and the last of several drives remains.
+        # At one instant, drives change before input spikes arrive; of several drives, the last drive remains.
         order = np.argsort(instants, kind="stable")
         changes, rows = np.repeat(NEVER, len(order) + 1), rows[order]
         changes["instant"][:-1] = instants[order]
@@ -249,7 +250,7 @@ class Run(ABC):
         self, active: np.ndarray, position: int, stops: Any, most: int, buffer: Any
     ) -> tuple[int, int, int]:
         """Call the kernel once for active[position:]; return (next position, spikes, entries recorded)."""
-        # A run may reorder the rest of `active` if it records no spikes and has no limit of spikes.
+        # A run that records no spikes and has no limit of spikes may reorder active[position:].
 
     @abstractmethod
     def _recorded(self, buffer: Any, n_entries: int) -> Spikes:

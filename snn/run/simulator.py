@@ -37,9 +37,10 @@ class Simulator(Described):
     network : SpikingNetwork
         The network to run.
     state : NetworkState, optional
-        State at the beginning; by default rest at time 0.
+        State at the beginning.  By default, the network starts at rest at time 0.
     time : Exact or Clock, default Exact()
-        See `simulate`.  The `potential_floor` of `Exact` raises lower potentials whenever a value is set.
+        See `simulate`.  If `Exact` has a `potential_floor`, lower potentials are raised to the floor whenever
+        an attribute of the simulator is set.
 
     Examples
     --------
@@ -55,7 +56,7 @@ class Simulator(Described):
     """
 
     # Between calls, a simulator keeps a network, its state and its counts of spikes, and does not write to
-    # them.  The exception is an array of weights that no other object has: `_own` is this array, or None.
+    # these objects.  It may write only to `_own`, an array of weights that no other object has, or None.
 
     _own: np.ndarray | None = None
 
@@ -82,7 +83,7 @@ class Simulator(Described):
         # the next spike, if it is known, and the state right after it.
         self._ahead: tuple[ExactRun, float] | None
         self._next: tuple[SpikeTrain, NetworkState] | None
-        # All attributes are set at once, so that Ctrl-C comes before or after.
+        # All attributes are set at once, so that Ctrl-C cannot leave only some attributes set.
         assign(
             self, _network=network, _state=state, _spike_counts=spike_counts, _ahead=ahead, _next=None,
             _running=running or self._running,
@@ -142,7 +143,8 @@ class Simulator(Described):
     def membrane_potential(self) -> np.ndarray:
         """Present potentials, shape (n_neurons,).
 
-        The array is read-only: assign a whole new array, in exact time with no potential above its threshold.
+        The array is read-only: assign a whole new array.  In exact time, no potential may be above its
+        threshold.
         """
         return self._state.membrane_potential
 
@@ -206,7 +208,7 @@ class Simulator(Described):
     def weights(self) -> Weights:
         """Present weights; read-only: assign a whole new array, which is copied, or new `Weights`.
 
-        Synaptic currents that flow already keep their values.
+        Synaptic currents of earlier spikes keep their values.
         """
         return self.network.weights
 
@@ -227,9 +229,10 @@ class Simulator(Described):
     def set_weights_from(self, source: int, weights: ArrayLike) -> None:
         """Set the weights from one source to all neurons.
 
-        Dense weights are changed in place, in less time than a spike takes.  If `network` or `weights` was
-        read, or `advance` was called, since the last change, all dense weights are copied first.  Weights of
-        another form are replaced by sparse weights.  Synaptic currents that flow already keep their values.
+        Dense weights are changed in place, in less time than a spike takes.  All dense weights are copied
+        first if `network` or `weights` was read, or `advance` was called, since the last such change.
+        Weights of another form are replaced by sparse weights.  Synaptic currents of earlier spikes keep
+        their values.
 
         Parameters
         ----------
@@ -284,9 +287,11 @@ class Simulator(Described):
         Parameters
         ----------
         until : float
-            Time of the end, after `time`; on a clock, later by a whole number of steps.
+            The end of this part of the run, which must be after `time`.  On a clock, the part must have a
+            whole number of steps.
         stimulus : Stimulus, optional
-            Changes of the drive, and input spikes, up to `until`.  The last drive remains as `soma_bias`.
+            Changes of the drive, and input spikes, up to `until`.  The last drive of the stimulus becomes
+            `soma_bias`.
         max_spikes : int, optional
             Largest number of spikes in this call; see `simulate`.
         progress : bool, default False
@@ -328,13 +333,14 @@ class Simulator(Described):
 
     @one_thread
     def step(self, n_spikes: int = 1) -> SpikeTrain | None:
-        """Advance to the next spike, or by `n_spikes` spikes; return them, or None if no neuron will fire.
+        """Advance by one or `n_spikes` spikes; return the spikes, or None if no neuron will fire.
 
         Parameters
         ----------
         n_spikes : int, default 1
-            Smallest number of spikes: all spikes of the last instant are returned, and fewer if no neuron
-            fires any more.  A call for a thousand spikes takes an eighth of the time of a thousand calls.
+            Number of spikes.  More spikes are returned if several neurons fire in the last instant, and fewer
+            spikes if no neuron fires any more.  A call for a thousand spikes takes an eighth of the time of a
+            thousand calls.
         """
         n_spikes = checks.positive_integer("n_spikes", n_spikes)
         spikes, state = self._look_ahead()

@@ -17,7 +17,7 @@ MOST_LOGGED = 16  # largest number of spikes in the log of a position
 LANES = 8
 CROSSING, OWN_W, OWN_P, SCALE, SCALED_BIAS, CHANNEL, STATUS = range(0, 7 * LANES, LANES)
 NUMBERS_PER_GROUP = 7 * LANES
-# Status of a lane: the crossing is a lower bound, is exact, or is not known yet; or the lane is empty.
+# Status of a lane: its crossing is a lower bound, is exact, or is unknown; or the lane has no candidate.
 BOUND, EXACT_CROSSING, NEW_CROSSING, EMPTY = 0.0, 1.0, 2.0, 3.0
 
 
@@ -76,10 +76,10 @@ class GridMemory(NamedTuple):
     end: np.ndarray
     end_fade: np.ndarray  # e^-end
     n_spikes: np.ndarray  # number of spikes that reached each position within its window
-    n_touched: np.ndarray  # number of candidates that these spikes reached
+    n_touched: np.ndarray  # number of candidates that the spikes of `n_spikes` reached
     n_candidates: np.ndarray
     n_logged: np.ndarray
-    # The earliest time of each position and of each block of positions, also as integers of the same order.
+    # The earliest time of each position and of each block of positions; `..._bits` are its bits as integers.
     times: np.ndarray
     time_bits: np.ndarray
     block_times: np.ndarray
