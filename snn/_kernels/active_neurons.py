@@ -2,10 +2,10 @@
 
 Time is cut into intervals.  At the beginning of an interval, the neurons that may fire in the interval are
 chosen as the active set.  Copies of the active neurons go through the event loop as if there were no other
-neurons.  The weights from an active neuron to the others are gathered when this neuron first fires.  Then all
-other neurons are advanced to the end of the interval, source by source, and `screening` proves that none of
-these neurons fires.  If a neuron does cross its threshold, this neuron joins the active set, and the interval
-is run again.  The state of the neurons is written only after the proof.
+neurons.  When an active neuron first fires, its weights to all active neurons are gathered.  Then all other
+neurons are advanced to the end of the interval, source by source, and `screening` proves that none of these
+neurons fires.  If a neuron does cross its threshold, this neuron joins the active set, and the interval is
+run again.  The state of the neurons is written only when `screening` has found no further spike.
 
 The active set is a guess, and a wrong guess cannot make a result wrong.  The chosen neurons would come near
 their thresholds if their soma currents stayed at the mean of the last interval (`drift`).  At the beginning
@@ -236,7 +236,7 @@ def choose(group, drift, interval, margin, n_sums, is_active):
 
 @inner
 def plan(group, drift, state, remaining, settings, work):
-    """Choose the interval of least cost, and mark its active set; return its length, 0 if none is best."""
+    """Choose the interval of least cost, and mark its active set; return the length, or 0 to use no set."""
     n_neurons = group.threshold.shape[0]
     rate = state.rate
     if rate == 0.0 or settings.room == 0:
@@ -245,7 +245,7 @@ def plan(group, drift, state, remaining, settings, work):
     n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * settings.most_events)
     safe = max(MOST_GROWTH * state.interval, SHARE_OF_PAST * state.time)
     interval = min(n_events / rate, max(safe, MOST_SHARE_OF_PAST * state.time), remaining)
-    # `least` is the least cost per unit of time so far; it starts with the cost of integrating all neurons.
+    # `least` is the least cost per unit of time so far.  First, this is the cost of integrating all neurons.
     least = rate * settings.cost_in_place
     best = marked = 0.0
     for _ in range(LENGTHS_COMPARED):
@@ -284,7 +284,7 @@ def copy_active(group, is_active, active):
 
 @inner
 def take_over(group, drift, elapsed, active, n_active, screened, log, n_events):
-    """Write the state and the drift after an interval; in the log, replace active places by neurons."""
+    """Write the state and the drift after an interval; replace places in the active set by neurons."""
     for i in range(group.threshold.shape[0]):
         drift[i] = (screened.potential[i] - group.potential[i]) / elapsed
         group.potential[i] = screened.potential[i]

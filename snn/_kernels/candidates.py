@@ -235,7 +235,7 @@ def refine(k, moment, length, instant, windows):
 
 @inlined
 def tolerance_of(column, moment, fade, windows):
-    """Return the tolerance of the exact crossing t of a candidate; fade = e^-t."""
+    """Return the tolerance of the exact crossing of a candidate; `fade` is e^-t at the crossing t."""
     threshold, bias = windows.candidates[THRESHOLD, column], windows.candidates[BIAS, column]
     y, p = windows.candidates[END_POTENTIAL, column], windows.candidates[CURRENT, column]
     crossing = windows.crossing[column]

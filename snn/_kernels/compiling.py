@@ -96,7 +96,7 @@ def callable_in_kernels(function: Callable) -> Callable:
 
 
 def record(kind: type[T]) -> type[T]:
-    """Let kernels call the public methods of a NamedTuple and of its bases; all are compiled as `inlined`."""
+    """Let kernels call, as `inlined` functions, the public methods of a NamedTuple and of its bases."""
     # The type of the record selects the method when a kernel is compiled.  A call of an abstract method does
     # not compile.  Callers of methods must be `compiled`: plain `numba.njit` does not link them, and crashes.
     if kind.__dictoffset__ != 0:

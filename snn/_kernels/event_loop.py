@@ -42,7 +42,7 @@ def integrate_windows(form, group, interval, window, most_events, n_wanted, wind
     """Integrate a group for `interval`; return (elapsed time, window, spikes, windows, missing)."""
     # The length of a window is chosen for `n_wanted` spikes; after twice this number, the window ends early.
     # The loop returns at the end of the interval, after a window with which `most_events` spikes or windows
-    # are reached, or before a spike of a neuron without a row of weights.  `missing` is this neuron, or -1.
+    # are reached, or before a spike of a neuron without a row of weights.  `missing` is such a neuron, or -1.
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
     windows.n_touched[0] = 0

@@ -41,7 +41,7 @@ class NoFaults(NamedTuple):
         return
 
     def n_free(self, k, fired, n_fired):
-        """Remove refractory neurons from the list; return its length; shorten all waiting times by a step."""
+        """Remove refractory neurons from a list, shorten all waiting times, and return the list's length."""
         return n_fired
 
 

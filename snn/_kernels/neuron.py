@@ -33,12 +33,13 @@ import numpy as np
 
 from snn._kernels.compiling import inlined, inner
 
-# Slack of a bound, relative to the numbers from which the bound is computed; far more than their rounding.
+# Slack of a bound, relative to the numbers from which the bound is computed.  The slack is far larger than
+# the rounding errors of these numbers.
 BOUND_SLACK = 1e-9
 FAR = 2.0**12  # potentials and rises larger than FAR thresholds add to the slack of a bound (`end_bound`)
 # Tolerance of a crossing, relative to the numbers from which the crossing is computed: 2^10 roundings.
 TIE = 2.0**-42
-# Largest tolerance of a crossing, in time constants, so that a slowly rising neuron ties with few others.
+# Largest tolerance of a crossing, in time constants, so that few neurons fire together with a slow neuron.
 LONGEST_TIE = 2.0**-30
 SHORTER = 1.0 - 2.0**-20  # part of a quiet time that is passed at once, so that rounding does not matter
 FLATTEST = 2.0**-10  # smallest slope of a potential in `tie_tolerance`, relative to |c| + |h|
@@ -76,7 +77,7 @@ def earliest_crossing(gap, bias, current):
 
 @inner
 def quiet_time_of(group, enough):
-    """Return a time before which no neuron fires, or inf; the search ends early if it is below `enough`."""
+    """Return a time before which no neuron fires, or inf; less than `enough` if the search stopped early."""
     # v <= v(0) + max(c, 0) t + max(h, 0).  If the current is not positive, the gap has an error only in its
     # last digit.  Then no slack is subtracted, because a potential that hardly rises would need a long time
     # for the slack.
@@ -117,7 +118,7 @@ def end_bound(bias, threshold, potential, length):
 
 @inlined
 def at_threshold(end_potential, current):
-    """Return y of a neuron at its threshold, raised so that rounding keeps v at the threshold or above."""
+    """Return y of a neuron at its threshold, raised by a rounding so that v is not below the threshold."""
     return end_potential + 2.0**-52 * (abs(end_potential) + abs(current))
 
 
@@ -129,7 +130,7 @@ def potential_in_window(end_potential, bias, referred_current, now, rest):
 
 @inlined
 def tie_tolerance(threshold, potential, bias, current, time, slope):
-    """Return the tolerance of a crossing; neurons whose crossings differ by less fire in the same instant."""
+    """Return the tolerance of a crossing: neurons that cross within this tolerance fire together."""
     # The crossing is `time` after the instant of `potential` and `current`; v has `slope` at the crossing.
     size = threshold + abs(potential) + abs(bias) * time + abs(current)
     flattest = FLATTEST * (abs(bias) + abs(current))

@@ -20,8 +20,8 @@ class _RealNeurons(NamedTuple):
     # A step of a perfect neuron with bias beta, potential v and current h:
     #     v <- v + rise beta + arrival h    rise = dt; arrival = 1 - e^-dt (exact), or dt (Euler's step)
     #     h <- decay h                      decay = e^-dt
-    # A step reads four numbers per neuron and writes two.  A step takes 0.2 ns per neuron, because the
-    # first-level cache is not faster.  To move less data, charge and filtered spikes are updated only at
+    # A step reads four numbers per neuron and writes two.  The speed of the first-level cache limits a step,
+    # which takes 0.2 ns per neuron.  To move less data, charge and filtered spikes are updated only at
     # spikes, no flags are stored, and the running copy is kept in a workspace aligned to cache lines.
 
     faults: tuple
@@ -68,7 +68,7 @@ class RealNeurons(_RealNeurons, ClockNeurons):
         return self.faults.advance_real(self, copies, k, step)
 
     def advance_perfect(self, copies):
-        """Advance perfect neurons in the workspace by a step; list the neurons that fire; return how many."""
+        """Advance perfect neurons in the workspace; list the neurons that fire, and return their number."""
         workspace, fired = self.workspace, copies.fired
         threshold, potential = workspace[THRESHOLD_ROW], workspace[POTENTIAL_ROW]
         fired_sum = _integrate(
@@ -113,7 +113,8 @@ class RealNeurons(_RealNeurons, ClockNeurons):
         potential, threshold, n_above = self.potential[k], self.workspace[THRESHOLD_ROW], 0
         for i in range(potential.shape[0]):
             n_above += potential[i] > threshold[i]
-        # Refractory neurons, and neurons with raised thresholds, may be above `threshold` in any copy.
+        # Refractory neurons and neurons with raised thresholds may be above `threshold` although no copy is
+        # lost.
         return n_above > 0 and self.faults.keeps_up()
 
     def restart(self, states, k):

@@ -30,8 +30,9 @@ def _sum_of_eight(factors, s, w):
 class _Rows(NamedTuple):
     # The weight from row r to row i is ``factor * values[row_of[r] * n_rows + i]``, for i != r: the diagonal
     # is ignored.  Sign pairs have 2 n_rows neurons: neuron r is the positive and n_rows + r the negative
-    # neuron of row r.  Between neurons of equal signs, the weight of their rows holds.  Between neurons of
-    # opposite signs, this weight is negated.  Between the two neurons of row r, the weight is ``cross[r]``.
+    # neuron of row r.  Between neurons of equal signs, the weight is the weight between their rows.  Between
+    # neurons of opposite signs, the weight is minus the weight between their rows.  Between the two neurons
+    # of row r, the weight is ``cross[r]``.
 
     values: np.ndarray  # float64: stored rows, one after the other
     # int64, shape (n_rows,): index of each row among the stored rows, -1 for a row that is not computed yet.

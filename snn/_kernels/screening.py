@@ -41,7 +41,7 @@ class Sources(NamedTuple):
 
 
 class Screened(NamedTuple):
-    """The state of all neurons at the end of the interval; not valid for the active set."""
+    """The state of all neurons at the end of the interval; numbers of active neurons are not valid."""
 
     potential: np.ndarray
     current: np.ndarray
@@ -173,7 +173,7 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
 def find_firing(
     form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost, n_sums
 ):
-    """Add violators that fire, or all violators if that is cheaper, to the active set; return how many."""
+    """Add violators that fire, or all if that is cheaper, to the active set; return the number added."""
     n_neurons = group.threshold.shape[0]
     n_violators = 0
     for i in range(n_neurons):

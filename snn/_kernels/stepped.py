@@ -74,7 +74,7 @@ class MessageLog(NamedTuple):
 
 
 class ClockNeurons(StoppedNeurons):
-    """The neurons, of any kind, of all copies of a run on a clock; arrays have one row for each copy."""
+    """The neurons of all copies of a run on a clock; arrays have one row for each copy."""
 
     # The field `faults`, a `NoFaults` or `Faults`, says which spikes are lost.  If synapses may have no
     # delays, the neurons also have the method `receive(form, source, count)`, which adds weights of a source.

@@ -29,7 +29,7 @@ class StoppedNeurons:
         """Restart copy k at time zero with its present potentials and currents; keep its counts of spikes."""
 
     def is_lost(self, states, k):
-        """Return whether copy k runs away; in exact time, `simulation.advance` has given up such copies."""
+        """Return whether copy k runs away; always False in exact time, where `advance` stops such copies."""
         return False
 
     def take_input(self, states, stops, change, k):

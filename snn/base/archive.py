@@ -70,7 +70,7 @@ class Saved:
 def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> None:
     """Write named arrays to `path` (npz), completely or not at all, even if several processes write it."""
     path = Path(path)
-    # `tempfile` is not used, because only the owner could read the file.  A file name has at most 255 bytes.
+    # `tempfile` is not used, because only their owner can read its files.  A file name has at most 255 bytes.
     name = os.fsdecode(os.fsencode(path.name)[:200])
     part = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.part")
     for entry, value in entries.items():
@@ -79,8 +79,8 @@ def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> No
     # The archive is made in memory, because a zip file on a full disk would write again when it is deleted.
     packed = io.BytesIO()
     np.savez(packed, **entries)
-    # The zip file ends with its comment, which is the digest of all bytes before, and the length of the
-    # comment.
+    # The zip file ends with the length of its comment and the comment, which is the digest of all other
+    # bytes.
     content = packed.getbuffer()[:-2]
     try:
         with open(part, "wb") as file:

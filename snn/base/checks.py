@@ -22,8 +22,8 @@ import numpy as np
 from snn._interrupts import undone
 
 # Largest weight, bias or current, in firing thresholds.  A potential is a difference of sums of weights,
-# biases and currents, and has an error of 2^-53 of these sums.  For sums of 2^40 thresholds, the error is 1e-4
-# of a threshold.  For sums of 2^53 thresholds, rounding makes neurons fire.
+# biases and currents, and has an error of 2^-53 of these sums.  If the sums are 2^40 thresholds, the error is
+# 1e-4 of a threshold.  If the sums are 2^53 thresholds, rounding makes neurons fire.
 LARGEST_RATIO = 2.0**40
 
 PASSED_OVER = {"sklearn", "joblib"}  # packages whose frames are not the caller of a warning
@@ -120,7 +120,7 @@ def require_ratio(name: str, amounts: np.ndarray, firing_threshold: np.ndarray) 
 def positive_array(
     name: str, value: Any, length: int | None = None, *, zero: bool = False, dimensions: int = 1
 ) -> np.ndarray:
-    """Return an array of `length` numbers > 0, or >= 0 if `zero`; if `length` is None, keep a number."""
+    """Return an array of `length` numbers > 0 (>= 0 if `zero`); without `length`, a number stays a number."""
     if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
         number = positive_number(name, value, zero=zero)
         return number if length is None else np.full(length, number)  # type: ignore[return-value]

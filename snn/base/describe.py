@@ -46,7 +46,7 @@ class Described(Closed):
     """An object that shows a few facts: in one line by `repr`, and as a table in notebooks."""
 
     # Names of the attributes that are facts; by default the fields of a dataclass without ``repr=False``.
-    # A dataclass of this kind needs ``repr=False``, or dataclasses replace the `__repr__` of this class.
+    # A dataclass that inherits from this class needs ``repr=False``, or gets another `__repr__`.
     _shown: ClassVar[tuple[str, ...] | None] = None
 
     def _facts(self) -> Mapping[str, str]:

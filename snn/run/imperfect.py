@@ -141,9 +141,9 @@ def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
     """Return the rounding error of times, in steps; times that differ by less count as one time."""
     times = np.asarray(times, dtype=np.float64)
     with float_errors(over="ignore"):
-        # Times that do not change in float32 get the rounding error of float32.  Among them are float64 times
-        # with at most 22 binary digits.  Such a time is the end of a dyadic step, or differs from this end by
-        # more than the rounding error.
+        # Times that do not change in float32 get the rounding error of float32.  A float64 time with at most
+        # 22 binary digits does not change in float32, either.  Such a time is the end of a dyadic step, or
+        # differs from this end by more than the rounding error.
         relative = np.where(times.astype(np.float32) == times, SINGLE_TIME_ROUNDING, TIME_ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
 
@@ -155,7 +155,7 @@ def whole_steps(times: ArrayLike, time_step: float, origin: float = 0.0) -> np.n
 
 
 def require_fit(imperfections: Imperfections, n_neurons: int, time_step: float) -> None:
-    """Raise ValueError unless delays have a shape for `n_neurons` and at most MOST_DELAY_STEPS."""
+    """Raise ValueError if the shape of delays does not fit `n_neurons`, or if a delay is too long."""
     shape = imperfections.delays.shape
     if shape not in ((), (n_neurons,), (n_neurons, n_neurons)):
         raise ValueError(

@@ -120,8 +120,7 @@ class IntegersOnClock(SteppedRun):
         return Spikes(steps * self.time_step, neurons.copy(), messages.copy())
 
     def _removed(self) -> np.ndarray:
-        # This is the charge of all messages.  Resets to zero remove more charge, and narrow registers lose
-        # charge.
+        # Only the charge of messages is counted.  Resets to zero and narrow registers lose further charge.
         return self.neurons.removed * self.integers.unit
 
 

@@ -45,7 +45,7 @@ NO_SPIKES = Spikes(np.empty(0), np.empty(0, dtype=np.int64))
 
 
 class Run(ABC):
-    """Copies of one network, each with its own drive, advanced together; made by `start_run`."""
+    """Copies of one network that are advanced together; each copy has its own drive.  See `start_run`."""
 
     time_step = 0.0
     # Names of the deviations of the neurons from the equations of `SpikingNetwork`, such as "leak, delays".
@@ -151,7 +151,7 @@ class Run(ABC):
     def _stops(
         self, until: float | np.ndarray, stimulus: Stimulus | None, origin: float, looks: Any = NO_LOOKS
     ) -> Stops:
-        """Return the record for kernels of the times at which copies stop, and of the changes on the way."""
+        """Return the times at which copies stop, and the changes at these times, as a record for kernels."""
         n_copies, (times, seen) = len(self.soma_bias), looks
         copies = run_state.new_records(n_copies, STOP)
         copies["end"] = until
@@ -216,7 +216,7 @@ class Run(ABC):
         self._first_potential[rows] = self.membrane_potential[rows]
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
-        """Return the state of one copy; its numbers must be finite."""
+        """Return the state of one copy, whose potentials and currents must be finite."""
         current = self.synaptic_current[copy].copy()
         return state_of(self._potential_of(copy), current, float(self.time[copy]) if time is None else time)
 
@@ -261,7 +261,7 @@ class Run(ABC):
         """Set all numbers except potentials, currents, drives and counts to their values at time zero."""
 
     def _inputs_of(self, stimulus: Stimulus) -> Any:
-        """Return the sparse weights of input spikes in the units of the kernel; None if there are none."""
+        """Return the sparse weights of input spikes in the units of the kernel; None without input spikes."""
         return stimulus.weights
 
     def _potential_of(self, copy: int) -> np.ndarray:

@@ -129,7 +129,7 @@ def result_of(
     record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
     end = end_of(time, duration, goes_on=state is not None)
     by_drive = _spikes_by_drive(network, start, stop, stimulus, duration)
-    if not math.isclose(duration, end, rel_tol=TIME_ROUNDING):  # the duration was in float32
+    if not math.isclose(duration, end, rel_tol=TIME_ROUNDING):  # the duration was rounded to float32
         duration, stop = end, start.time + end
     max_spikes = _spike_limit(max_spikes, by_drive, record_spikes)
     run = start_run(time, network, drive[np.newaxis], state, window_moments=True, check_weights=True)

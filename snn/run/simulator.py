@@ -39,7 +39,7 @@ class Simulator(Described):
     state : NetworkState, optional
         State at the beginning.  By default, the network starts at rest at time 0.
     time : Exact or Clock, default Exact()
-        See `simulate`.  If `Exact` has a `potential_floor`, lower potentials are raised to the floor whenever
+        See `simulate`.  If `Exact` has a `potential_floor`, potentials below this floor are raised whenever
         an attribute of the simulator is set.
 
     Examples
@@ -56,7 +56,7 @@ class Simulator(Described):
     """
 
     # Between calls, a simulator keeps a network, its state and its counts of spikes, and does not write to
-    # these objects.  It may write only to `_own`, an array of weights that no other object has, or None.
+    # these objects.  The exception is `_own`, which is an array of weights that no other object has, or None.
 
     _own: np.ndarray | None = None
 
@@ -90,7 +90,7 @@ class Simulator(Described):
         )  # fmt: skip
 
     def _set(self, network: SpikingNetwork, state: NetworkState, ahead: Any = None) -> None:
-        """Continue with a network and a state that were set."""
+        """Continue with a network or a state that the caller has changed."""
         before, running = self._network, self._running
         if network.weights is not before.weights or network.firing_threshold is not before.firing_threshold:
             running = fitted(self._given, network)

@@ -135,7 +135,7 @@ class SteppedRun(Run):
         return {name: pair for name, pair in arrays.items() if pair[0][0].size}
 
     def _with_delays(self, form: Any, delays: np.ndarray, first: np.ndarray | None = None) -> tuple[Any, int]:
-        """Return a record of weights with `delays` and the delays of a chip, and the number of slots."""
+        """Return weights with `delays` plus the delays of the chip, and the number of slots for charge."""
         # `first` has the place in a slot where the currents of each source begin.
         chip = self._clock.imperfections
         steps = whole_steps(0.0 if chip is None else chip.delays, self.time_step)
@@ -173,7 +173,7 @@ class SteppedRun(Run):
         )
 
     def _take_pending(self, pending: np.ndarray) -> None:
-        """Put delayed charge into the slots of its steps: slot s arrives at the end of step s."""
+        """Put delayed charge into slots; the charge in slot s arrives at the end of step s."""
         ours = self._copies.pending
         if pending.size != ours[0].size:
             raise ValueError(

@@ -99,7 +99,7 @@ class Clock(Value):
     By default, only spike times are rounded, to the end of a step.  Rule 1 solves the equations of the neuron
     exactly, and by rule 2 a neuron fires as often as its charge allows.  Therefore the identities of an exact
     run hold at the ends of steps, up to rounding, for any length of a step (docs/theory.md, section 7), and
-    rates tend to the limit of an exact run.  For neurons in integers, `DigitalFormat` has the steps.
+    rates tend to the limit of an exact run.  `DigitalFormat` has the steps of neurons in integers.
 
     Parameters
     ----------

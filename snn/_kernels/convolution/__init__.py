@@ -1,8 +1,8 @@
 """The event loop for a grid, whose weights are the same everywhere: a spike touches only nearby positions.
 
 Neurons lie on a grid of positions, with the same channels at each position.  The neurons obey the equations
-of `neuron`, but the event loop is a different one.  Time is cut into epochs.  Potentials and currents refer
-to the beginning of an epoch.  If tau is the time since the beginning of the epoch, they are
+of `neuron`, but another event loop finds their spikes.  Time is cut into epochs.  Potentials and currents
+refer to the beginning of an epoch.  If tau is the time since this beginning, potentials and currents are
 
     v = w + c tau - p e^-tau        h = p e^-tau        (at the beginning w = v + h, p = h).
 

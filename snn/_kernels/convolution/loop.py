@@ -40,8 +40,8 @@ from snn._kernels.neuron import (
 )
 from snn._kernels.run_state import LONGEST_WINDOW
 
-# Length of the longest epoch, in synaptic time constants.  A longer epoch would lose digits, because v is a
-# difference of numbers that grow with tau.
+# Length of the longest epoch, in synaptic time constants.  In a longer epoch, v would lose digits, because v
+# is a difference of numbers that grow with tau.
 LONGEST_EPOCH = 128.0
 LEAST_EVENTS_PER_EPOCH = 256  # an epoch ends after n_neurons / 4 spikes, but not before this number of spikes
 
@@ -56,7 +56,7 @@ def open_epoch(neurons, grid):
         for i in range(q * grid.stencil.n_channels, (q + 1) * grid.stencil.n_channels):
             v, p, threshold = neurons.potential[i], neurons.current[i], neurons.threshold[i]
             w = v + p
-            # If v is at the threshold, w - p must not be below the threshold by rounding.
+            # If v is at the threshold, rounding must not make w - p less than the threshold.
             is_lost = (v >= threshold) & (w - p < threshold)
             neurons.potential[i] = w + (2.0**-52 * abs(w) if is_lost else 0.0)
             length = min(length, earliest_crossing(max(threshold - v, 0.25 * threshold), neurons.bias[i], p))
@@ -105,7 +105,7 @@ def tie_limit(c, q, last_spike, last_fade, neurons, grid):
 
 @inlined
 def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
-    """Refine crossings that could be before the limit; return the candidate of the first and its position."""
+    """Refine crossings that could be before the limit; return the first candidate, and its position."""
     # The candidate and the position are -1 if no candidate crosses before the limit.
     first, first_q, first_time = -1, -1, math.inf
     for q in range(grid.n_positions):

@@ -212,7 +212,7 @@ def form_candidates(q, now, fade, neurons, grid):
 
 @inlined
 def touch_candidates(q, own_channel, offset, growth, now, fade, grid):
-    """Deliver a spike to the candidates of position q; `own_channel` is -1 if the source is not at q."""
+    """Deliver a spike to the candidates of q; `own_channel` is the channel of a source at q, otherwise -1."""
     own = float(own_channel)
     group = NUMBERS_PER_GROUP * q
     for _ in range(0, grid.n_candidates[q], LANES):
