@@ -44,7 +44,7 @@ MOST_RUNS = 5  # most runs of one interval; a run may add only one neuron to the
 LEAST_WANTED, CANDIDATES_WANTED = 8, 384
 
 # Rough costs in nanoseconds, from which intervals are planned: of one gathered weight, and of one spike for
-# each member of the active set.  `screening` has the other costs.
+# each member of the active set.  `screening` has further costs.
 COST_OF_GATHERING, COST_OF_MEMBER = 1.5, 0.3
 # An interval is at most MOST_GROWTH times the last interval, or SHARE_OF_PAST of the elapsed time.
 MOST_GROWTH, SHARE_OF_PAST = 2.0, 0.5

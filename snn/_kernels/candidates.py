@@ -196,7 +196,7 @@ def renew_bounds(n_candidates, moment, windows):
 
 
 # With more than MANY_CANDIDATES candidates, all crossings that could be the first are refined in one pass.
-# `python -m tests.benchmarks correlated` shows the effect of this number.
+# `python -m tests.benchmarks correlated` shows the effect of MANY_CANDIDATES.
 MANY_CANDIDATES = 64
 PENDING = -1  # value of `exact_at` for a candidate that is listed in `touched`
 

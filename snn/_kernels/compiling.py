@@ -98,7 +98,8 @@ def callable_in_kernels(function: Callable) -> Callable:
 def record(kind: type[T]) -> type[T]:
     """Let kernels call, as `inlined` functions, the public methods of a NamedTuple and of its bases."""
     # The type of the record selects the method when a kernel is compiled.  A call of an abstract method does
-    # not compile.  Callers of methods must be `compiled`: plain `numba.njit` does not link them, and crashes.
+    # not compile.  Callers of methods must be `compiled`, because code of plain `numba.njit` crashes at a
+    # method.
     if kind.__dictoffset__ != 0:
         raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (); got a class without it")
     bases = [base for base in reversed(kind.__mro__) if base not in (tuple, object)]
@@ -162,7 +163,7 @@ def _as_integers(values):
 
 
 def _as_integers_typed(_: Any, values: numba.types.Array) -> tuple:
-    # This function does the same as `values.view(np.int64)`, which takes a second to compile.
+    # This function replaces `values.view(np.int64)`, which takes a second to compile.
     from numba.core.imputils import impl_ret_borrowed  # imported only here, because this import takes long
     from numba.np.arrayobj import make_array, populate_array
 
@@ -192,9 +193,10 @@ class KernelCache(FunctionCache):
     # for different types at once, or if a process is killed after it wrote the index, the index may lead to
     # code for other types or of older sources, and Numba runs this code.  Numba fails at an unreadable file.
     #
-    # In this cache, the name of a file has digests of everything on which the code depends.  A file begins
-    # with a checksum of its name and content, and gets its name when it is complete.  A file with another
-    # name or a wrong checksum is ignored.  If a file cannot be written, the next process compiles again.
+    # In a `KernelCache`, the name of a file has digests of everything on which the code depends.  A file
+    # begins with a checksum of its name and content, and gets its name when it is complete.  A file with
+    # another name or a wrong checksum is ignored.  If a file cannot be written, the next process compiles
+    # again.
 
     def __init__(self, function: Callable) -> None:
         super().__init__(function)

@@ -14,7 +14,7 @@ LOW_POTENTIAL, HIGH_POTENTIAL, NARROW_CURRENT, NARROW_MESSAGE = 0, 1, 2, 3
 
 
 class Rules(NamedTuple):
-    """The numbers of a `DigitalFormat`, its decay and its exponents, as kernels take them."""
+    """The record for kernels of the numbers of a `DigitalFormat`, such as its decay and exponents."""
 
     kept: int  # 2^k - delta, the part of a current that remains after a step, in units of 2^-k
     leak: int  # the part of a potential that leaks in a step, in units of 2^-k

@@ -12,7 +12,7 @@ from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, THRE
 
 @record
 class NoFaults(NamedTuple):
-    """The absence of imperfections; the docstrings of these methods describe the methods of `Faults`."""
+    """The absence of imperfections; the docstrings of the methods also describe the methods of `Faults`."""
 
     refractory_steps: int
 

@@ -33,8 +33,8 @@ import numpy as np
 
 from snn._kernels.compiling import inlined, inner
 
-# Slack of a bound, relative to the numbers from which the bound is computed.  The slack is far larger than
-# the rounding errors of these numbers.
+# Slack of a bound, relative to the numbers from which the bound is computed.  BOUND_SLACK is far larger than
+# rounding errors.
 BOUND_SLACK = 1e-9
 FAR = 2.0**12  # potentials and rises larger than FAR thresholds add to the slack of a bound (`end_bound`)
 # Tolerance of a crossing, relative to the numbers from which the crossing is computed: 2^10 roundings.
@@ -63,7 +63,8 @@ def slack(threshold, potential, current):
 @inlined
 def largest_rise(bias, current, time, rise):
     """Return a bound on the rise of a potential within `time`; rise = 1 - e^-time."""
-    # If h <= 0, v is convex, so its maximum is at an end.  If h > 0, both terms of the bound grow with time.
+    # If h <= 0, v is convex, so v is largest at 0 or at `time`.  If h > 0, both terms of the bound grow with
+    # time.
     return max(max(bias, 0.0) * time + current * rise, 0.0)
 
 
@@ -79,8 +80,8 @@ def earliest_crossing(gap, bias, current):
 def quiet_time_of(group, enough):
     """Return a time before which no neuron fires, or inf; less than `enough` if the search stopped early."""
     # v <= v(0) + max(c, 0) t + max(h, 0).  If the current is not positive, the gap has an error only in its
-    # last digit.  Then no slack is subtracted, because a potential that hardly rises would need a long time
-    # for the slack.
+    # last digit, and no slack is subtracted.  A potential that hardly rises would need a long time for a
+    # slack.
     earliest = math.inf
     for i in range(group.potential.shape[0]):
         threshold, potential, current = group.threshold[i], group.potential[i], group.current[i]
@@ -109,8 +110,8 @@ def coast(group, interval):
 def end_bound(bias, threshold, potential, length):
     """Return the smallest y with which a neuron could fire in a window: theta - max(c, 0) T - slack."""
     # If a neuron starts far below its threshold and still fires, the numbers that raise its potential are
-    # large, and their sum is rounded.  Therefore numbers beyond FAR thresholds add to the slack.  Otherwise
-    # the slack could be less than 2^10 roundings of these numbers.
+    # large, and their sum is rounded.  Numbers beyond FAR thresholds add to the slack, because the slack
+    # could otherwise be less than 2^10 roundings of these numbers.
     rise = (bias if bias > 0.0 else 0.0) * length
     far = abs(potential) + rise - FAR * threshold
     return threshold * (1.0 - BOUND_SLACK) - rise - BOUND_SLACK * (far if far > 0.0 else 0.0)
@@ -211,8 +212,8 @@ def _concave_crossing(gap, bias, current, horizon):
         if bias == 0.0:
             # If the bias is zero, the rise of v tends to the current.
             return -math.log1p(-gap / current) if gap < current else math.inf
-        # The quotient overflows only if the peak is after time 709.  Then the peak may count as a peak at
-        # 800, because e^-t is zero for t > 745.
+        # If the quotient overflows, the peak is after time 709, and may count as a peak at 800, because e^-t
+        # is zero for t > 745.
         peak_time = min(math.log(-current / bias), 800.0)
         if bias * peak_time - current * math.expm1(-peak_time) < gap:
             return math.inf

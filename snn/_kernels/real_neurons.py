@@ -28,7 +28,7 @@ class _RealNeurons(NamedTuple):
     rise: float
     arrival: float
     decay: float
-    subtract: bool  # True: a spike subtracts the threshold from the potential; False: it resets to zero
+    subtract: bool  # True: a spike subtracts the threshold from the potential; False: a spike sets it to zero
     bias: np.ndarray
     potential: np.ndarray
     current: np.ndarray

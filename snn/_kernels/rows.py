@@ -77,7 +77,8 @@ class Rows(_Rows, ScreenedForm):
                 weight = 0.0 if i == source else self.cross[row]
             windows.candidates[ARRIVING, k] += weight
         for first in range(0, n_neurons, n_rows):
-            # The diagonal of the matrix is not a weight: save the numbers that it changes, and restore them.
+            # The diagonal of the matrix is not a weight.  Restore the numbers to which `add_to_range` adds
+            # it.
             diagonal = first + row
             saved_excess, saved_current = windows.excess[diagonal], group.current[diagonal]
             reached = add_to_range(

@@ -26,12 +26,12 @@ from snn._kernels.neuron import crossing_time, largest_rise, slack
 
 # Rough costs in nanoseconds, from which intervals are planned: of a spike, of a neuron that is advanced by an
 # interval, of a weight that is looked up, and of a spike through which a neuron is followed.  `python -m
-# tests.benchmarks simulate` shows the effect of these costs.
+# tests.benchmarks simulate` shows the effect of such costs.
 COST_OF_SPIKE, COST_OF_NEURON, COST_OF_LOOKING_UP, COST_OF_REPLAYING = 150.0, 4.0, 20.0, 4.0
 
 
 class Sources(NamedTuple):
-    """The sources, which are the members of the active set that fired in the interval; one slot for each."""
+    """The sources, which are the active neurons that fired in the interval; each source has a slot."""
 
     members: np.ndarray  # places of the sources in the active set
     rows: np.ndarray  # for each source, the place of its weights (`ScreenedForm.note_rows`)

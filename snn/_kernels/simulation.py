@@ -33,9 +33,9 @@ from snn._kernels.run_state import (
 from snn._kernels.sparse_rows import CompressedRows, Segments
 from snn._kernels.workspace import Settings
 
-# An interval in which all neurons are integrated ends after this number of spikes, so that an active set can
-# be tried.  For dense weights, the number is DENSE_IN_PLACE.  For sparse weights, planning costs more than a
-# spike, so the number is the larger of SPARSE_IN_PLACE and n_neurons / NEURONS_PER_SPARSE.
+# An interval without an active set ends after a number of spikes, so that an active set can be tried.  For
+# dense weights, this number is DENSE_IN_PLACE.  For sparse weights, planning costs more than a spike, so the
+# number is the larger of SPARSE_IN_PLACE and n_neurons / NEURONS_PER_SPARSE.
 DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
 # Target number of spikes per window: at least n_neurons / NEURONS_PER_WANTED, since the cost of opening and
 # closing a window grows with the number of neurons.
@@ -44,9 +44,9 @@ NEURONS_PER_WANTED = 200
 # first spike, and above 1/2, so that empty windows grow.
 WANTED_IN_STEP = 0.75
 
-# Costs in nanoseconds, from which intervals are planned.  `python -m tests.benchmarks simulate` shows the
-# effect of these costs.  The first cost is of one target of a spike, if all neurons are integrated.  The
-# second cost is of one source in one sum over sources.
+# Costs in nanoseconds, from which intervals are planned: of one target of a spike if all neurons are
+# integrated, and of one source in one sum over sources.  `python -m tests.benchmarks simulate` shows the
+# effect of COSTS_OF_FORMS.
 COSTS_OF_FORMS = {Rows: (0.3, 0.4), Segments: (0.3, 0.4), CompressedRows: (3.0, 3.0), Stencil: (0.3, 0.4)}
 # Further costs of CompressedRows in nanoseconds: of one neuron in one window, and of one pair of spikes in
 # one window.
@@ -54,7 +54,7 @@ COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 
 
 def settings_of(form, n_neurons, *, screening):
-    """Return the settings for a network of this form."""
+    """Return the settings for a network with the weights `form`."""
     kind, n_targets = type(form), form.targets_per_source(n_neurons)
     n_sums = form.row_of.shape[0] if kind is Rows else n_neurons
     in_place, n_wanted = DENSE_IN_PLACE, max(LEAST_WANTED, n_neurons // NEURONS_PER_WANTED)

@@ -24,7 +24,7 @@ class Copies(NamedTuple):
 
     time_step: float
     steps: np.ndarray  # shape (n_copies,): number of steps since the last restart
-    # Shape (n_copies,): number of steps before the last restart; random numbers count these steps, too.
+    # Shape (n_copies,): number of steps before the last restart, so that random numbers do not repeat.
     steps_before: np.ndarray
     spike_counts: np.ndarray
     moments: np.ndarray  # moments of spike times of each neuron (`neuron.add_to_moments`), or an empty array

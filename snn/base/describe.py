@@ -24,8 +24,7 @@ UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 class Closed:
     """An object that refuses to set unknown attributes; subclasses outside of this project may set any."""
 
-    # Attributes that can be set.  Properties with a setter can be set, too.  Names with an underscore are
-    # internal.
+    # Names of attributes that can be set, besides properties with a setter and names with an underscore.
     _assignable: ClassVar[tuple[str, ...]] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -25,7 +25,7 @@ def assign(value: Object, /, **attributes: Any) -> Object:
 
 
 def unchecked(kind: type[Object], /, **attributes: Any) -> Object:
-    """Return a value with these attributes, without running a constructor or checks."""
+    """Return an object of class `kind` with `attributes`, without running a constructor or checks."""
     value = object.__new__(kind)
     vars(value).update(attributes)
     return value

@@ -104,7 +104,7 @@ class Imperfections(Value):
     def mismatched(self, network: RunnableNetwork) -> SpikingNetwork:
         """Return the network with the mismatched thresholds and weights of a chip with this seed.
 
-        A run with these imperfections draws the same thresholds and weights.
+        A run with the same `Imperfections` has the returned thresholds and weights.
 
         Parameters
         ----------
@@ -141,9 +141,9 @@ def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
     """Return the rounding error of times, in steps; times that differ by less count as one time."""
     times = np.asarray(times, dtype=np.float64)
     with float_errors(over="ignore"):
-        # Times that do not change in float32 get the rounding error of float32.  A float64 time with at most
-        # 22 binary digits does not change in float32, either.  Such a time is the end of a dyadic step, or
-        # differs from this end by more than the rounding error.
+        # Times that do not change in float32 get the rounding error of float32.  Float64 times with at most
+        # 22 binary digits do not change in float32, either.  For dyadic steps, such times are ends of steps,
+        # or differ from ends of steps by more than the rounding error.
         relative = np.where(times.astype(np.float32) == times, SINGLE_TIME_ROUNDING, TIME_ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
 

@@ -20,7 +20,7 @@ from snn.record.stimulus import ONTO_CURRENT, Stimulus
 # Number of neuron updates after which a kernel returns to Python, after about a tenth of a second, so that
 # Ctrl-C and the progress bar work.
 UPDATES_PER_CALL = 30_000_000
-# The largest synaptic current, in firing thresholds.  With larger currents, rounding decides which neurons
+# The largest synaptic current, in firing thresholds; beyond this current, rounding decides which neurons
 # fire.
 LARGEST_GROWN_RATIO = 2.0**46
 

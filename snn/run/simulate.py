@@ -72,7 +72,7 @@ def simulate(
     max_spikes : int, optional
         Largest number of spikes; more spikes raise `RunawayError`.  The default is 1,000,000, or a hundred
         times the number of spikes that the drive could cause without lateral weights, if that is more.  A
-        network without excitatory weights emits far fewer spikes than this limit.  If spikes are recorded,
+        network without excitatory weights emits far fewer spikes than the default.  If spikes are recorded,
         the default is at most 20,000,000 spikes, which take a gigabyte of memory.
     progress : bool, default False
         Show a progress bar.
@@ -124,7 +124,7 @@ def result_of(
     potential_times: ArrayLike | None = None,
 ) -> SimulationResult:
     """Run a network from `start` to time `stop`; `state` is `start`, or None if the run begins at rest."""
-    # `drive` has the soma biases of the network.  If the array is writable, the run writes its last drive
+    # `drive` has the soma biases of the network.  If `drive` is writable, the run writes its last drive
     # there.
     record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
     end = end_of(time, duration, goes_on=state is not None)

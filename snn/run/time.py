@@ -22,8 +22,7 @@ class Exact(Value):
     ----------
     screening : bool, default True
         True: if it is faster, only an active set of neurons is integrated spike by spike, and all others are
-        screened.  False: all neurons are integrated spike by spike.  Both ways give equal spikes up to
-        rounding.
+        screened.  False: all neurons are integrated spike by spike, and the spikes differ only by rounding.
     potential_floor : float, optional
         Lowest potential after a change of the drive or an input spike, in firing thresholds, at most 0; lower
         potentials are raised to the floor.  By default there is no floor: the potential of a silent neuron

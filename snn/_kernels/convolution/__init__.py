@@ -6,9 +6,9 @@ refer to the beginning of an epoch.  If tau is the time since this beginning, po
 
     v = w + c tau - p e^-tau        h = p e^-tau        (at the beginning w = v + h, p = h).
 
-A spike at tau_s adds W to w and W e^tau_s to p of its targets.  The speed of the memory limits these
-additions, if a spike has a few thousand targets.  Therefore each position has its own window of time, and a
-log of the spikes that reached the position within the window.  The logged spikes are added to w and p when
+A spike at tau_s adds W to w and W e^tau_s to p of its targets.  If a spike has a few thousand targets, the
+speed of the memory limits the additions.  Therefore each position has its own window of time, and a log of
+the spikes that reached the position within the window.  The logged spikes are added to w and p when
 the window ends or the log is full.  For a window from tau_0 to T, each neuron has an upper bound on the
 excess of its potential over its threshold,
 
@@ -23,8 +23,8 @@ spikes.  A candidate does not cross its threshold before the time now + t, where
     c t + h t / (1 + b t) = gap,    gap = theta - v,    b = 1/2                          if h > 0,
                                                         b = min(1/2 + (T - tau) / 12, 1) if h <= 0.
 
-Until the window ends, the left side of this equation is at least c t + h (1 - e^-t), because both are equal
-for b = 1 / (1 - e^-t) - 1 / t, which grows from 1/2 and is at most min(1/2 + t / 12, 1).
+Until the window ends, the left side of the equation is at least c t + h (1 - e^-t).  Both are equal for
+b = 1 / (1 - e^-t) - 1 / t, and this number grows from 1/2 and is at most min(1/2 + t / 12, 1).
 
 The loop repeatedly takes the smallest of the times of all candidates and of the ends of all windows.  A
 window that ends is opened again, and a lower bound is replaced by the exact crossing.  If the smallest time

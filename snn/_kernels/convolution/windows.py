@@ -1,7 +1,7 @@
 """Windows of time: the neurons that could fire in a window, and lower bounds on their crossings.
 
 The docstring of `convolution` has the bounds.  The bounds must hold in spite of rounding.  Bounds and exact
-crossings are computed from the same w and p, and two kinds of rounding make them differ.  Rounding of the
+crossings are computed from the same w and p, but differ by two kinds of rounding.  The rounding of the
 terms of v is a few units in the last place, while BOUND_SLACK is more than a million of these units.
 Rounding of sums over up to MOST_LOGGED spikes, in an excess or in w, is less than WEIGHT_SLACK of the largest
 weight.  BOUND_SLACK also covers rounding in the quadratic equation, which acts like a rounding of the terms
