@@ -1,4 +1,4 @@
-"""The active set: the few neurons that can fire are integrated spike by spike, all others are screened.
+"""The active set: the few neurons that can fire are integrated spike by spike, other neurons are screened.
 
 Time is cut into intervals.  At the beginning of an interval, the neurons that may fire in the interval are
 chosen as the active set.  Copies of the active neurons go through the event loop as if there were no other
@@ -8,8 +8,8 @@ neurons fires.  If a neuron does cross its threshold, this neuron joins the acti
 run again.  The state of the neurons is written only when `screening` has found no further spike.
 
 The active set is a guess, and a wrong guess cannot make a result wrong.  The chosen neurons would come near
-their thresholds if their soma currents stayed at the mean of the last interval (`drift`).  At the beginning
-of a run nearly all neurons may fire; then all neurons are integrated in place.
+their thresholds if their soma currents stayed at the mean of the last interval (`drift`).  If nearly
+all neurons may fire, as at the beginning of a run, all neurons are integrated in place.
 """
 
 import math
@@ -38,7 +38,7 @@ from snn._kernels.workspace import Memory, new_floats, overshoot
 
 MOST_MEMBERS = 4096  # most neurons of an active set, whose weights then take 128 MB
 FEWEST_SCREENED = 64  # fewest neurons of a network with an active set; smaller networks integrate all neurons
-LARGEST_PART = 2  # most neurons of an active set are n_neurons / LARGEST_PART; with more, all are integrated
+LARGEST_PART = 2  # an active set has at most n_neurons / LARGEST_PART neurons
 MOST_RUNS = 5  # most runs of one interval; a run may add only one neuron to the active set
 # The target number of spikes per window is CANDIDATES_WANTED / n_active, and at least LEAST_WANTED.
 LEAST_WANTED, CANDIDATES_WANTED = 8, 384
@@ -266,7 +266,7 @@ def plan(group, drift, state, remaining, settings, work):
 
 @inner
 def copy_active(group, is_active, active):
-    """Copy out the active set; return its number of neurons, even if `active` has no room for all of them."""
+    """Copy the active set to `active`; return its number of neurons, even if `active` is too small."""
     n_active = 0
     for i in range(group.threshold.shape[0]):
         if is_active[i] and n_active < active.slots.shape[0]:

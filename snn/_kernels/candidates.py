@@ -147,7 +147,7 @@ def find_candidates(first, last, length, n_candidates, group, windows):
 
 @inner
 def open_window(group, length, windows):
-    """Set the excess of each neuron; make candidates of the neurons that could fire; return their number."""
+    """Set the excess of each neuron, turn neurons that could fire into candidates; return their number."""
     rise = -math.expm1(-length)
     for i in range(group.potential.shape[0]):
         v, threshold = group.potential[i], group.threshold[i]

@@ -189,7 +189,7 @@ as_integers = _as_integers if numba.config.DISABLE_JIT else intrinsic(_as_intege
 class KernelCache(FunctionCache):
     """Numba's cache of machine code on disk, safe for many processes, unreadable files and full disks."""
 
-    # Numba numbers the files of a kernel, and writes an index of the files first.  If two processes compile
+    # Numba numbers the files of a kernel, and first writes an index of the files.  If two processes compile
     # for different types at once, or if a process is killed after it wrote the index, the index may lead to
     # code for other types or of older sources, and Numba runs this code.  Numba fails at an unreadable file.
     #

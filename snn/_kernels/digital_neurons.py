@@ -44,13 +44,13 @@ class _DigitalNeurons(NamedTuple):
     #     v <- end(v + b + u)                   end: saturate or wrap at the width of the register
     #     v >= theta:  it sends m, and v is reset
     #     u <- end(round(u (2^k - delta) / 2^k) + round(2^e sum_j w_j x_j))
-    # Imperfect neurons first lose round(v leak / 2^k) and gain a rounded normal number; the v of a
-    # refractory neuron stays.  Nothing here overflows: `DigitalNetwork.of` proves that sums stay below 2^62.
+    # Imperfect neurons first lose round(v leak / 2^k) and gain a rounded normal number; the v of a refractory
+    # neuron stays.  No number overflows, because `DigitalNetwork.of` proves that sums stay below 2^62.
 
     faults: tuple
     rules: Rules
     threshold: np.ndarray
-    values: np.ndarray  # spikes that one unit of a message stands for; only the moments need it
+    values: np.ndarray  # number of spikes that one unit of a message means; only the moments need `values`
     drive: np.ndarray
     potential: np.ndarray
     current: np.ndarray

@@ -1,4 +1,4 @@
-"""The event loop: integrates a group of neurons from spike to spike, window by window.
+"""The event loop, which integrates a group of neurons from spike to spike, window by window.
 
 One loop serves all forms of weights: the type of the record of weights selects the methods at compile time
 (`delivery`).  The same loop serves a whole network and the active set of a network.

@@ -1,7 +1,7 @@
 """Random numbers that are functions of a key, a step, a neuron and a purpose.
 
-A draw has no state, so it does not depend on other copies, on calls or on threads.  The function is
-Philox4x32-10: Salmon, Moraes, Dror and Shaw (2011), Parallel random numbers: as easy as 1, 2, 3.
+A draw has no state, so a draw does not depend on other copies, on calls or on threads.  The function is
+Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011, "Parallel random numbers: as easy as 1, 2, 3").
 """
 
 import math

@@ -38,7 +38,7 @@ class _Rows(NamedTuple):
     # int64, shape (n_rows,): index of each row among the stored rows, -1 for a row that is not computed yet.
     row_of: np.ndarray
     factor: float  # factor of all values
-    cross: np.ndarray  # float64, shape (n_rows,): weight between the neurons of each sign pair; or shape (0,)
+    cross: np.ndarray  # float64: weight between the neurons of each sign pair, shape (n_rows,) or (0,)
 
 
 @record
@@ -77,8 +77,7 @@ class Rows(_Rows, ScreenedForm):
                 weight = 0.0 if i == source else self.cross[row]
             windows.candidates[ARRIVING, k] += weight
         for first in range(0, n_neurons, n_rows):
-            # The diagonal of the matrix is not a weight.  Restore the numbers to which `add_to_range` adds
-            # it.
+            # The diagonal of the matrix is not a weight.  Restore the numbers that the diagonal has changed.
             diagonal = first + row
             saved_excess, saved_current = windows.excess[diagonal], group.current[diagonal]
             reached = add_to_range(

@@ -1,4 +1,4 @@
-"""The state of a run between calls of a kernel: time, plans, and the arrays of the neurons.
+"""The state of a run between calls of a kernel: the time, the next interval, and the arrays of the neurons.
 
 The time of a run is a sum of millions of small intervals, so its rounding error is kept (two-sum).
 """
@@ -91,7 +91,7 @@ class _Neurons(NamedTuple):
 
 @record
 class Neurons(_Neurons, StoppedNeurons):
-    """The neurons of all copies of an exact run: arrays with one row for each copy, and shared thresholds."""
+    """The neurons of all copies of an exact run, which share thresholds; arrays have a row for each copy."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Screening: neurons outside the active set are advanced by an interval, and proven not to fire in it.
+"""Screening: neurons outside the active set are advanced by an interval, and proven not to fire meanwhile.
 
 Let f_j(tau) be the spikes of source j in the interval, filtered by 1 - e^-t, and F_j = f_j(T) the value at
 the end T.  Then
@@ -6,13 +6,13 @@ the end T.  Then
     v_i(tau) = v_i + c_i tau + h_i (1 - e^-tau) + sum_j W_ji f_j(tau).
 
 The chord of a function is the straight line between its values at the two ends of the interval.  The chord of
-v_i is the sum of the chords of the terms.  Therefore v_i exceeds the larger of its values at the two ends by
+v_i is the sum of the chords of its terms.  Therefore v_i exceeds the larger of its values at the two ends by
 no more than
 
     max(h_i, 0) max_tau (1 - e^-tau - (1 - e^-T) tau / T)  +  sum_j |W_ji| max_tau |f_j(tau) - F_j tau / T|.
 
-If this bound on v_i is below the threshold, neuron i is proven not to have fired.  The few neurons without
-such a proof, the violators, are followed exactly through the spikes of the interval.
+If this bound on v_i is below the threshold, neuron i is proven not to have fired.  The few neurons without a
+proof are called violators.  Violators are followed exactly through the spikes of the interval.
 """
 
 import math
@@ -26,7 +26,7 @@ from snn._kernels.neuron import crossing_time, largest_rise, slack
 
 # Rough costs in nanoseconds, from which intervals are planned: of a spike, of a neuron that is advanced by an
 # interval, of a weight that is looked up, and of a spike through which a neuron is followed.  `python -m
-# tests.benchmarks simulate` shows the effect of such costs.
+# tests.benchmarks simulate` shows the effect of the costs.
 COST_OF_SPIKE, COST_OF_NEURON, COST_OF_LOOKING_UP, COST_OF_REPLAYING = 150.0, 4.0, 20.0, 4.0
 
 
@@ -173,7 +173,7 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
 def find_firing(
     form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost, n_sums
 ):
-    """Add violators that fire, or all if that is cheaper, to the active set; return the number added."""
+    """Add violators that fire, or all violators if cheaper, to the active set; return the number added."""
     n_neurons = group.threshold.shape[0]
     n_violators = 0
     for i in range(n_neurons):

@@ -1,4 +1,4 @@
-"""The times at which copies stop, and the actions at a stop: `Stops`, or a record with the same methods."""
+"""Records of the times at which copies stop, and of the actions at a stop, such as `Stops`."""
 
 from abc import abstractmethod
 from typing import NamedTuple

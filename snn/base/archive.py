@@ -52,7 +52,7 @@ class Saved:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote, equal to the bit; raise ValueError for a damaged file or another object."""
+        """Return the saved object, equal to the bit; raise ValueError for a damaged file or another type."""
         with reading(path, cls.__name__) as entries:
             return cls._of_entries(entries)
 

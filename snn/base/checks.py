@@ -28,7 +28,7 @@ LARGEST_RATIO = 2.0**40
 
 PASSED_OVER = {"sklearn", "joblib"}  # packages whose frames are not the caller of a warning
 
-# The warnings that `warn_caller` suppresses in this thread: filters of `warnings` would act on all threads.
+# The warnings that `warn_caller` suppresses in a thread.  A filter of `warnings` would act on all threads.
 _LEFT_OUT: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
 
 

@@ -19,7 +19,7 @@ Object = TypeVar("Object")
 
 def assign(value: Object, /, **attributes: Any) -> Object:
     """Set attributes of a value that no other code has yet, unchecked and all at once; return the value."""
-    # Learners, which change, use `assign` too, so that Ctrl-C comes before or after all changes.
+    # Learners use `assign` for their changes, so that Ctrl-C cannot come between two changes.
     vars(value).update(attributes)
     return value
 

@@ -36,14 +36,14 @@ class Imperfections(Value):
 
         dv_i/dt = mu_i - l v_i + s theta_i white noise       in a refractory neuron: dv_i/dt = 0
 
-    All random numbers are functions of the seed: mismatch depends only on the seed; noise and lost spikes
-    depend on the seed, the neuron and the number of the step.  Therefore all copies of a run have the same
-    chip and the same noise, for any number of copies and any division of copies among calls or threads.
+    All random numbers are functions of the seed.  Mismatch depends only on the seed, while noise and lost
+    spikes depend on the seed, the neuron and the number of the step.  Therefore all copies of a run have the
+    same chip and the same noise, for any number of copies and any division of copies among calls or threads.
 
     Parameters
     ----------
     leak : float, default 0.0
-        l: the rate at which potentials decay towards zero, in 1 / synaptic time constant.
+        Rate l at which potentials decay towards zero, in 1 / synaptic time constant.
     refractory_time : float, default 0.0
         Time after a spike in which a neuron ignores its soma current, in synaptic time constants.  With a
         positive refractory time, a neuron fires at most once in a step.
@@ -55,11 +55,12 @@ class Imperfections(Value):
         Relative standard deviation of thresholds, and of weights.  Each threshold or weight is multiplied by
         an independent lognormal number with mean 1.  See `mismatched`.
     potential_noise : float, default 0.0
-        s: standard deviation of the noise of a potential after one synaptic time constant, in thresholds.
+        Standard deviation s of the noise of a potential after one synaptic time constant, in thresholds.
     potential_floor : float, optional
-        The lowest potential, in firing thresholds, at most 0; by default there is no floor.
+        The lowest potential, in firing thresholds, which must be at most 0.  By default, there is no floor.
     lost_spikes : float, default 0.0
-        Probability that a spike reaches none of its targets; the neuron is reset, and counts the spike.
+        Probability that a spike is lost, so that none of its targets receives the spike.  Lost spikes reset
+        their neurons and are counted.
     seed : int, default 0
         Seed of all random numbers, from 0 to 2^63 - 1.
 

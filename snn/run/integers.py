@@ -107,13 +107,13 @@ class IntegersOnClock(SteppedRun):
 
     def _inputs_of(self, stimulus: Stimulus) -> Any:
         if stimulus.drive is not None:
-            integer_drive(self.integers, stimulus.drive)  # warns, or raises an error
+            integer_drive(self.integers, stimulus.drive)  # warns of a drive that does not fit, or raises
         if stimulus.spikes is None or stimulus.onto != ONTO_CURRENT:
             return stimulus.weights
         return integer_inputs(self.integers, stimulus.weights, stimulus.spikes.counts())
 
     def _potential_of(self, copy: int) -> np.ndarray:
-        return self.membrane_potential[copy].copy()  # integers have no rounding to settle
+        return self.membrane_potential[copy].copy()  # integers have no rounding errors
 
     def _recorded(self, buffer: MessageLog, n_entries: int) -> Spikes:
         steps, neurons, messages = (column[:n_entries] for column in buffer)

@@ -89,7 +89,7 @@ class RealOnClock(SteppedRun):
         keep = 1.0 - leak * step if is_euler else math.exp(-leak * step)
         if leak > 0.0 and not is_euler:
             rise = step * mean_exponential(-leak * step)
-            # The integral of e^(-l (step - t)) e^(-t / tau) over a step, for each tau.
+            # For each time constant tau, the integral of e^(-l (step - t)) e^(-t / tau) over a step.
             exponents = (1.0 / self._kinds - leak) * step
             arrivals = step * decays * np.array([mean_exponential(exponent) for exponent in exponents])
         self.neurons = RealNeurons(

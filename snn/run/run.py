@@ -196,7 +196,7 @@ class Run(ABC):
         return changes, checks.read_only(targets), checks.read_only(amounts)
 
     def instants_of(self, times: np.ndarray, origin: float) -> np.ndarray:
-        """Return the times, since `origin`, at which changes act: at once, or at the end of a step."""
+        """Return the times since `origin` at which changes act; on a clock, the ends of steps."""
         return times - origin
 
     def advance_through(self, stops: Callable[[], tuple[Any, ...]], active: np.ndarray) -> None:

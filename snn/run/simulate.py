@@ -41,7 +41,7 @@ def simulate(
     max_spikes: int | None = None,
     progress: bool = False,
 ) -> SimulationResult:
-    """Run a spiking network: exactly, from event to event, or on a clock.
+    """Run a spiking network exactly from event to event, or in the steps of a clock.
 
     In exact time, potentials and currents follow a closed form between spikes, and the next spike comes when
     this closed form reaches a threshold.  Therefore spike times have only rounding errors, for any duration.
@@ -51,7 +51,8 @@ def simulate(
     network : SpikingNetwork
         The network to run.
     duration : float
-        Simulated time, in synaptic time constants; positive, and on a clock a whole number of steps.
+        Simulated time, in synaptic time constants, which must be positive.  On a clock, the duration must be
+        a whole number of steps.
     time : Exact or Clock, default Exact()
         `Exact` has no steps.  A `Clock` sets the length of the steps and the kind of its neurons: real
         numbers or integers, perfect or not.
@@ -67,8 +68,9 @@ def simulate(
     record_spikes : bool, default False
         Keep the time and the neuron of every spike.
     potential_times : array_like, shape (n_times,), optional
-        Times within the run, not decreasing, at which the result has `potentials`; on a clock, at the ends of
-        their steps.  For perfect neurons in exact time, ``run.record`` has the potentials at any time.
+        Sorted times within the run, at which the result has `potentials`.  On a clock, the potentials are
+        from the ends of the steps.  For perfect neurons in exact time, ``run.record`` has the potentials at
+        any time.
     max_spikes : int, optional
         Largest number of spikes; more spikes raise `RunawayError`.  The default is 1,000,000, or a hundred
         times the number of spikes that the drive could cause without lateral weights, if that is more.  A

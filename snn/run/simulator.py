@@ -28,9 +28,10 @@ from snn.weights import DenseRows, Weights, as_weights
 class Simulator(Described):
     """A network that runs in parts: to any time, or in exact time to its next spike.
 
-    Between two calls, the drive, thresholds, weights, potentials and currents can be set; new values act from
-    then on.  Within a call of `advance`, a `Stimulus` changes the drive and brings input spikes.  For neurons
-    in integers, new values must keep the unit of potentials and the exponent of the weights.
+    Between two calls, the drive, thresholds, weights, potentials and currents can be set.  New values act
+    from the present time on.  Within a call of `advance`, a `Stimulus` changes the drive and brings input
+    spikes.  For neurons in integers, new values must keep the unit of potentials and the exponent of the
+    weights.
 
     Parameters
     ----------
@@ -239,7 +240,7 @@ class Simulator(Described):
         source : int
             The source: the neuron whose outgoing weights change.
         weights : array_like, shape (n_neurons,)
-            Weight from the source to each neuron; 0 to the source itself.
+            Weight from the source to each neuron.  The weight from the source to itself must be 0.
         """
         network = self._network
         source = checks.integer("source", source, 0, network.n_neurons - 1)

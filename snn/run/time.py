@@ -14,19 +14,19 @@ LARGEST_SUM_OF_MESSAGES = 2**62  # largest sum of the messages of a neuron in a 
 
 @dataclass(frozen=True, kw_only=True)
 class Exact(Value):
-    """Time without steps: potentials and currents follow a closed form, and spike times are its roots.
+    """Time without steps: spike times are computed from a closed form of potentials and currents.
 
     All currents have one time constant, and thresholds are constant; for other neurons, use a `Clock`.
 
     Parameters
     ----------
     screening : bool, default True
-        True: if it is faster, only an active set of neurons is integrated spike by spike, and all others are
-        screened.  False: all neurons are integrated spike by spike, and the spikes differ only by rounding.
+        True: only an active set of neurons is integrated spike by spike, and all other neurons are screened,
+        if this is faster.  False: all neurons are integrated spike by spike; spikes differ only by rounding.
     potential_floor : float, optional
-        Lowest potential after a change of the drive or an input spike, in firing thresholds, at most 0; lower
-        potentials are raised to the floor.  By default there is no floor: the potential of a silent neuron
-        may fall without limit, and the neuron responds late when a change lets it fire.
+        Lowest potential after a change of the drive or an input spike, in firing thresholds, at most 0.
+        Lower potentials are raised to this floor.  By default, there is no floor: the potential of a silent
+        neuron may fall without limit, and the neuron responds late when a change lets the neuron fire.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class RealNeuron(Value):
         beginning of the step ("euler").
     reset : {"subtract", "zero"}, default "subtract"
         A spike subtracts the threshold from the potential, or sets the potential to zero.  With "subtract", a
-        neuron fires floor(v / theta) times in a step, at most 1,024 times; with "zero", it fires once.
+        neuron fires floor(v / theta) times in a step, at most 1,024 times.  With "zero", a neuron fires once.
     time_constants : sequence of float, shape (n_neurons,), optional
         The time constant of the currents that each *source* causes, such as fast excitation and slow
         inhibition; by default 1 for all sources.  A weight is the charge of a spike, so that a current begins
@@ -105,8 +105,9 @@ class Clock(Value):
     time_step : float
         dt, in synaptic time constants.
     neuron : RealNeuron or DigitalFormat, default RealNeuron()
-        Kind of the neurons: real numbers, or integers of a format, to which weights are rounded when a run
-        starts.  A `DigitalNetwork` has rounded weights, which replace the weights of the network that runs.
+        Neurons whose states are real numbers, or integers of a format.  When a run starts, the weights are
+        rounded to the format.  A `DigitalNetwork` has rounded weights, which replace the weights of the
+        network that runs.
     imperfections : Imperfections, optional
         Leak, refractory time, delays, mismatch, noise and lost spikes; by default none.  For neurons in
         integers, mismatched thresholds and weights are rounded, the leak is rounded like the decay of

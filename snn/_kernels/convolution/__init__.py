@@ -23,8 +23,8 @@ spikes.  A candidate does not cross its threshold before the time now + t, where
     c t + h t / (1 + b t) = gap,    gap = theta - v,    b = 1/2                          if h > 0,
                                                         b = min(1/2 + (T - tau) / 12, 1) if h <= 0.
 
-Until the window ends, the left side of the equation is at least c t + h (1 - e^-t).  Both are equal for
-b = 1 / (1 - e^-t) - 1 / t, and this number grows from 1/2 and is at most min(1/2 + t / 12, 1).
+Until the window ends, the left side of the equation is at least c t + h (1 - e^-t).  They are equal
+if b is 1 / (1 - e^-t) - 1 / t, and this number grows from 1/2 and is at most min(1/2 + t / 12, 1).
 
 The loop repeatedly takes the smallest of the times of all candidates and of the ends of all windows.  A
 window that ends is opened again, and a lower bound is replaced by the exact crossing.  If the smallest time

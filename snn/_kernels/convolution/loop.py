@@ -279,8 +279,7 @@ class Grid(GridMemory):
         return self
 
     def integrate(self, form, group, drift, state, remaining, settings):
-        # The budget counts work as windows: the number of positions and of opened windows, divided by the
-        # number of positions that a spike reaches.
+        # In the budget, `n_reached` positions, or `n_reached` opened windows, count as one window.
         n_reached = (2 * self.stencil.reach_rows + 1) * (2 * self.stencil.reach_columns + 1)
         n_passed = 1 + self.n_positions // n_reached
         quiet = quiet_time_of(group, LONGEST_EPOCH)

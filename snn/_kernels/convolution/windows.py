@@ -35,7 +35,7 @@ from snn._kernels.run_state import LONGEST_WINDOW
 
 SHORTEST_LOCAL_WINDOW = 1e-9  # length of the shortest window of a position, in synaptic time constants
 # Limits of the mean number of candidates that a spike reaches at a position.  A window with fewer than
-# FEW_REACHED candidates per spike is doubled; a window with more than MANY_REACHED is halved.
+# FEW_REACHED candidates per spike is doubled, and with more than MANY_REACHED candidates halved.
 FEW_REACHED, MANY_REACHED = 3, 7
 WEIGHT_SLACK = 2.0**-42  # slack of an excess for the rounding of sums, relative to the largest weight
 # Factor that turns a computed distance in time, which has an error of a few roundings, into a lower bound.
