@@ -1,15 +1,15 @@
-"""The active set: the few neurons that can fire are integrated spike by spike, all others are screened.
+"""The active set: the few neurons that can fire are integrated spike by spike, other neurons are screened.
 
-Time is cut into intervals.  At the beginning of an interval, the active set is chosen: the neurons that may
-fire in the interval.  The active neurons are copied out and go through the event loop as if there were no
-other neurons; the weights within the active set are gathered when a source first fires.  Then all other
-neurons are advanced to the end of the interval, source by source, and proven not to have fired (`screening`).
-If the proof fails for a neuron that does cross its threshold, this neuron joins the active set, and the
-interval is run again.  The state is written only after the proof.
+Time is cut into intervals.  At the beginning of an interval, the neurons that may fire in the interval are
+chosen as the active set.  Copies of the active neurons go through the event loop as if there were no other
+neurons.  When an active neuron first fires, its weights to all active neurons are gathered.  Then all other
+neurons are advanced to the end of the interval, source by source, and `screening` proves that none of these
+neurons fires.  If a neuron does cross its threshold, this neuron joins the active set, and the interval is
+run again.  The state of the neurons is written only when `screening` has found no further spike.
 
-The choice of the active set is a guess that cannot make a result wrong.  The chosen neurons would come near
-their thresholds if their soma currents stayed at the mean of the last interval (`drift`).  At the beginning
-of a run nearly all neurons may fire; then all neurons are integrated in place.
+The active set is a guess, and a wrong guess cannot make a result wrong.  The chosen neurons would come near
+their thresholds if their soma currents stayed at the mean of the last interval (`drift`).  If nearly
+all neurons may fire, as at the beginning of a run, all neurons are integrated in place.
 """
 
 import math
@@ -38,21 +38,21 @@ from snn._kernels.workspace import Memory, new_floats, overshoot
 
 MOST_MEMBERS = 4096  # most neurons of an active set, whose weights then take 128 MB
 FEWEST_SCREENED = 64  # fewest neurons of a network with an active set; smaller networks integrate all neurons
-LARGEST_PART = 2  # most neurons of an active set are n_neurons / LARGEST_PART; with more, all are integrated
-MOST_RUNS = 5  # most runs of one interval: in a cascade, each run may add only one neuron
+LARGEST_PART = 2  # an active set has at most n_neurons / LARGEST_PART neurons
+MOST_RUNS = 5  # most runs of one interval; a run may add only one neuron to the active set
 # The target number of spikes per window is CANDIDATES_WANTED / n_active, and at least LEAST_WANTED.
 LEAST_WANTED, CANDIDATES_WANTED = 8, 384
 
-# Rough costs in nanoseconds, for planning intervals (as in `screening`): per gathered weight; per spike and
-# member of the active set.
+# Rough costs in nanoseconds, from which intervals are planned: of one gathered weight, and of one spike for
+# each member of the active set.  `screening` has further costs.
 COST_OF_GATHERING, COST_OF_MEMBER = 1.5, 0.3
 # An interval is at most MOST_GROWTH times the last interval, or SHARE_OF_PAST of the elapsed time.
 MOST_GROWTH, SHARE_OF_PAST = 2.0, 0.5
-# If at most SETTLED_PART of the neurons are active, an interval is at most MOST_SHARE_OF_PAST of the elapsed
-# time.  While many neurons are near their thresholds, drifts change, and long intervals have violators.
+# If at most SETTLED_PART of the neurons are active, an interval may be MOST_SHARE_OF_PAST times the elapsed
+# time.  While many neurons are near their thresholds, their drifts change, so long intervals have violators.
 MOST_SHARE_OF_PAST, SETTLED_PART = 2.0, 1 / 32
 LENGTHS_COMPARED = 4  # number of lengths that are tried for an interval
-# After an interval, the margin is at least MARGIN_KEPT of the old one: short intervals have small deviations.
+# The margin is at least MARGIN_KEPT times the previous margin, because short intervals have small deviations.
 MARGIN_KEPT = 0.9
 SHARE_OF_UPDATES = 0.05  # part of the time of an interval for work that does not grow with its spikes
 # An interval has memory for EVENTS_PER_NEURON * n_neurons spikes, at least for LEAST_EVENTS and at most for
@@ -236,7 +236,7 @@ def choose(group, drift, interval, margin, n_sums, is_active):
 
 @inner
 def plan(group, drift, state, remaining, settings, work):
-    """Mark the active set of the interval that costs least; return its length, or 0 to integrate all."""
+    """Choose the interval of least cost, and mark its active set; return the length, or 0 to use no set."""
     n_neurons = group.threshold.shape[0]
     rate = state.rate
     if rate == 0.0 or settings.room == 0:
@@ -245,7 +245,7 @@ def plan(group, drift, state, remaining, settings, work):
     n_events = min(fixed / (SHARE_OF_UPDATES * COST_OF_SPIKE), 0.5 * settings.most_events)
     safe = max(MOST_GROWTH * state.interval, SHARE_OF_PAST * state.time)
     interval = min(n_events / rate, max(safe, MOST_SHARE_OF_PAST * state.time), remaining)
-    # `least` is the least cost per unit of time so far, at first the cost of integrating all neurons.
+    # `least` is the least cost per unit of time so far.  First, this is the cost of integrating all neurons.
     least = rate * settings.cost_in_place
     best = marked = 0.0
     for _ in range(LENGTHS_COMPARED):
@@ -266,7 +266,7 @@ def plan(group, drift, state, remaining, settings, work):
 
 @inner
 def copy_active(group, is_active, active):
-    """Copy out the active set; return its number of neurons, even if `active` has no room for all of them."""
+    """Copy the active set to `active`; return its number of neurons, even if `active` is too small."""
     n_active = 0
     for i in range(group.threshold.shape[0]):
         if is_active[i] and n_active < active.slots.shape[0]:
@@ -284,7 +284,7 @@ def copy_active(group, is_active, active):
 
 @inner
 def take_over(group, drift, elapsed, active, n_active, screened, log, n_events):
-    """Write the state and the mean soma currents of an interval; number its spikes by neurons."""
+    """Write the state and the drift after an interval; replace places in the active set by neurons."""
     for i in range(group.threshold.shape[0]):
         drift[i] = (screened.potential[i] - group.potential[i]) / elapsed
         group.potential[i] = screened.potential[i]

@@ -6,14 +6,15 @@ The loop keeps the excess over this bound for each neuron.  When a spike raises 
 or more, the neuron becomes a candidate.
 
 The candidates, usually about a dozen, are copied to the columns of `candidates`.  Until the window ends, only
-the copy of a candidate is up to date, and its excess is -inf, so that the candidate is not found twice.  Each
-candidate has a lower bound on the time at which its potential crosses the threshold.  At every spike, one
-pass without branches renews these bounds.  Then the smallest bound is replaced by the exact crossing of its
-candidate, again and again, until the smallest time is an exact crossing.  This neuron fires, together with
-all neurons that cross in the same instant (`neuron.tie_tolerance`).
+the column of a candidate is up to date.  The excess of a candidate is -inf, so that the neuron does not
+become a candidate twice.  Each candidate has a lower bound on the time at which its potential crosses the
+threshold.  At every spike, one pass without branches renews these bounds.  Then the smallest bound is
+replaced by the exact crossing of its candidate, again and again, until the smallest time is an exact
+crossing.  The neuron with this crossing fires, together with all neurons that cross in the same instant
+(`neuron.tie_tolerance`).
 
-Code that runs at every spike is inlined and takes no slices of arrays: calls with a dozen arguments, and the
-counting of references to slices, would cost as much as the work.
+Code that runs at every spike is inlined and takes no slices of arrays, because calls with a dozen arguments,
+and counting the references to slices, would take as long as the code itself.
 """
 
 import math
@@ -68,7 +69,7 @@ class Moment(NamedTuple):
 
 @inlined
 def moment_at(now, end_fade):
-    """Return the instant `now` of a window of length T, with end_fade = e^-T."""
+    """Return the instant `now` of a window of length T; `end_fade` is e^-T."""
     growth = math.exp(now)
     fade = 1.0 / growth
     return Moment(now, growth, fade, fade - end_fade, 1.0 - end_fade * growth)
@@ -128,7 +129,7 @@ def end_potential_of(i, length, group, windows):
 
 @inner
 def find_candidates(first, last, length, n_candidates, group, windows):
-    """Make candidates of neurons of a range whose excess is not negative; return the number of candidates."""
+    """Turn the neurons of a range with an excess >= 0 into candidates; return the number of candidates."""
     for block in range(first, last, 32):
         n_block = min(32, last - block)
         reached = np.int64(0)
@@ -146,7 +147,7 @@ def find_candidates(first, last, length, n_candidates, group, windows):
 
 @inner
 def open_window(group, length, windows):
-    """Set the excess of each neuron; make candidates of the neurons that could fire; return their number."""
+    """Set the excess of each neuron, turn neurons that could fire into candidates; return their number."""
     rise = -math.expm1(-length)
     for i in range(group.potential.shape[0]):
         v, threshold = group.potential[i], group.threshold[i]
@@ -194,8 +195,8 @@ def renew_bounds(n_candidates, moment, windows):
         renew_bound(np.uint64(column), moment, windows)
 
 
-# With more than MANY_CANDIDATES candidates, all crossings that could be the first are refined together
-# (tried by `python -m tests.benchmarks correlated`).
+# With more than MANY_CANDIDATES candidates, all crossings that could be the first are refined in one pass.
+# `python -m tests.benchmarks correlated` shows the effect of MANY_CANDIDATES.
 MANY_CANDIDATES = 64
 PENDING = -1  # value of `exact_at` for a candidate that is listed in `touched`
 
@@ -234,7 +235,7 @@ def refine(k, moment, length, instant, windows):
 
 @inlined
 def tolerance_of(column, moment, fade, windows):
-    """Return the tolerance of the exact crossing t of a candidate; fade = e^-t."""
+    """Return the tolerance of the exact crossing of a candidate; `fade` is e^-t at the crossing t."""
     threshold, bias = windows.candidates[THRESHOLD, column], windows.candidates[BIAS, column]
     y, p = windows.candidates[END_POTENTIAL, column], windows.candidates[CURRENT, column]
     crossing = windows.crossing[column]
@@ -260,12 +261,12 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
                 return column
             if windows.crossing[column] > length + tolerance_of(column, moment, end_fade, windows):
                 return -1
-            # Up to rounding, the neuron crosses at the end of the window, which may be the end of the run.
+            # Only rounding makes the crossing later than the end of the window, where the run may end.
             windows.crossing[column] = length
             return column
         refine(column, moment, length, instant, windows)
         if n_candidates > MANY_CANDIDATES:
-            # If crossings were refined one by one, each would cost a search of all candidates.
+            # If crossings were refined one by one, each refinement would cost a search of all candidates.
             limit = min(windows.crossing[column], length)
             for k in range(n_candidates):
                 if windows.crossing[k] <= limit and windows.exact_at[k] != instant:
@@ -276,7 +277,7 @@ def first_to_cross(n_candidates, moment, length, end_fade, instant, windows):
 @inlined
 def find_tied(column, n_candidates, moment, fade, length, instant, windows):
     """List the columns of all candidates that cross in the instant of `column`; return their number."""
-    # fade = e^-t at the crossing t of `column`; `moment` is the instant from which t was computed.
+    # `column` crosses at time t, and `fade` is e^-t; t was computed from the state at `moment`.
     limit = windows.crossing[column] + tolerance_of(column, moment, fade, windows)
     n_close = np.int64(0)
     for k in range(n_candidates):

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from numba.core import event
 
-# Seconds of compilation before the notice: loading from disk, or compiling a small kernel, takes less.
+# Seconds of compilation before the notice.  Loading from disk, or compiling a small kernel, takes less time.
 SECONDS_OF_SILENCE = 2.0
 SENTENCE = (
     "sparsespike compiles its kernels for their first use here, about a minute in all; later runs load them "
@@ -46,7 +46,7 @@ class CompileNotice(event.Listener):
 
     def _say(self) -> None:
         sentence, self.sentence = self.sentence, ""
-        # If stderr is missing or closed, nothing is written: a notice is not worth an error.
+        # If stderr is missing or closed, no notice is written, because a notice is not worth an error.
         with suppress(AttributeError, OSError, ValueError):
             sys.stderr.write(f"{sentence}\n")
             sys.stderr.flush()

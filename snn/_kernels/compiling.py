@@ -26,8 +26,8 @@ from numba.extending import infer_getattr, intrinsic, register_jitable, register
 
 from snn._kernels.compile_notice import NOTICE, PLAINLY
 
-# Releases of Numba with which inner functions are linked into kernels.  With other releases, Numba compiles
-# kernels in its own way.
+# Releases of Numba with which inner functions are linked into kernels.  With other releases, inner functions
+# are not linked, and compilation takes longer.
 TESTED_RELEASES = ("0.68",)
 IS_WANTED = os.environ.get("SPARSESPIKE_LINKING") != "0"
 IS_LINKED = IS_WANTED and numba.__version__.rpartition(".")[0] in TESTED_RELEASES
@@ -54,8 +54,8 @@ def compiled(function: Callable, **options: Any) -> Callable:
     # options of `numba.njit`; ``partial(compiled, ...)`` passes them.
     function = getattr(function, "py_func", function)
     dispatcher = njit(**_KERNEL, **options)(function)
-    # Numba raises RuntimeError if no folder is writable.  Python raises AttributeError if Numba's internals
-    # have changed.  In both cases each process compiles for itself.
+    # A RuntimeError of Numba means that no folder is writable; an AttributeError, that Numba's internals have
+    # changed.  If a kernel has no cache, each process compiles this kernel again.
     with contextlib.suppress(RuntimeError, AttributeError):
         dispatcher._cache = KernelCache(function)
     return dispatcher
@@ -71,7 +71,7 @@ def inner(function: Callable, **options: Any) -> Callable:
     # An inner function has no machine code of its own and is not stored on disk.  A function that allocates
     # needs ``partial(inner, _nrt=True)``.  When Python calls an inner function, it becomes a kernel.
     dispatcher: Any = njit(**{**_INNER, **options})(function)
-    is_compiled = isinstance(dispatcher, Dispatcher)  # not with NUMBA_DISABLE_JIT
+    is_compiled = isinstance(dispatcher, Dispatcher)  # False if NUMBA_DISABLE_JIT is set
     if IS_LINKED and is_compiled:
         kernel: Any = functools.cache(lambda: compiled(function, **{"_nrt": False, **options}))
         resolve = dispatcher.get_call_template
@@ -96,9 +96,10 @@ def callable_in_kernels(function: Callable) -> Callable:
 
 
 def record(kind: type[T]) -> type[T]:
-    """Let kernels call the public methods of a NamedTuple, own or inherited, compiled like `inlined`."""
+    """Let kernels call, as `inlined` functions, the public methods of a NamedTuple and of its bases."""
     # The type of the record selects the method when a kernel is compiled.  A call of an abstract method does
-    # not compile.  Callers of methods must be `compiled`: plain `numba.njit` does not link them, and crashes.
+    # not compile.  Callers of methods must be `compiled`, because code of plain `numba.njit` crashes at a
+    # method.
     if kind.__dictoffset__ != 0:
         raise TypeError(f"{kind.__name__} and its bases must have __slots__ = (); got a class without it")
     bases = [base for base in reversed(kind.__mro__) if base not in (tuple, object)]
@@ -162,7 +163,7 @@ def _as_integers(values):
 
 
 def _as_integers_typed(_: Any, values: numba.types.Array) -> tuple:
-    # This function does the same as `values.view(np.int64)`, which takes a second to compile.
+    # This function replaces `values.view(np.int64)`, which takes a second to compile.
     from numba.core.imputils import impl_ret_borrowed  # imported only here, because this import takes long
     from numba.np.arrayobj import make_array, populate_array
 
@@ -188,13 +189,14 @@ as_integers = _as_integers if numba.config.DISABLE_JIT else intrinsic(_as_intege
 class KernelCache(FunctionCache):
     """Numba's cache of machine code on disk, safe for many processes, unreadable files and full disks."""
 
-    # Numba numbers the files of a kernel, and writes an index of the files first.  If two processes compile
+    # Numba numbers the files of a kernel, and first writes an index of the files.  If two processes compile
     # for different types at once, or if a process is killed after it wrote the index, the index may lead to
-    # code for other types or of older sources, which Numba then runs.  Unreadable files are errors in Numba.
+    # code for other types or of older sources, and Numba runs this code.  Numba fails at an unreadable file.
     #
-    # In this cache, the name of a file has digests of everything on which the code depends.  A checksum in
-    # the file covers the name, and the file appears when it is complete.  Any other file is ignored.  If a
-    # file cannot be written, the next process compiles again.
+    # In a `KernelCache`, the name of a file has digests of everything on which the code depends.  A file
+    # begins with a checksum of its name and content, and gets its name when it is complete.  A file with
+    # another name or a wrong checksum is ignored.  If a file cannot be written, the next process compiles
+    # again.
 
     def __init__(self, function: Callable) -> None:
         super().__init__(function)
@@ -213,7 +215,7 @@ class KernelCache(FunctionCache):
 
 
 class _Files:
-    """The files of one kernel; replaces `numba.core.caching.IndexDataCacheFile`, without an index."""
+    """The files of one kernel, without an index, in place of `numba.core.caching.IndexDataCacheFile`."""
 
     def __init__(self, folder: Path, base: str, stamp: str) -> None:
         self._folder, self._base, self._stamp = folder, base, stamp

@@ -5,7 +5,8 @@ The following methods deliver a spike, and change the following numbers:
     Rows, Segments, Gathered    `deliver` changes `windows.excess` and `group.current` of all targets
                                 (`candidates.add_to_range`).  For targets that are candidates, `deliver`
                                 changes `windows.candidates[ARRIVING]`, which `renew_bounds` applies
-    CompressedRows              `deliver` changes the same numbers; `renew_touched` applies ARRIVING
+    CompressedRows              `deliver` changes the numbers that `Rows` changes; for candidates,
+                                `renew_touched` applies ARRIVING
     Stencil                     `_deliver` of `convolution.loop` changes `grid.excess` and candidates
     on a clock                  `send` changes currents, or with delays `copies.pending` (`stepped`)
     input spikes                `stops` changes the current, or the drive
@@ -64,7 +65,7 @@ class ScreenedForm(Form):
 
     @abstractmethod
     def add_sources(self, start, size, sources, n_sources, sums):
-        """Add the sums of all sources, times their weights, to `sums` of `size` targets from `start` on."""
+        """Add the sums of each source, times its weights, to `sums` of `size` targets from `start` on."""
 
     def note_rows(self, active, sources, n_sources):
         """Store the place of the weights of each source; return the number of sources, with padding."""
@@ -73,7 +74,7 @@ class ScreenedForm(Form):
         return n_sources
 
     def gather(self, source, members, n_members, rows, offset):
-        """Copy the weights from `source` to the members into `rows`, from `offset` on, with 0 for itself."""
+        """Copy the weights from `source` to the members to rows[offset:]; the weight to `source` is 0."""
         for k in range(n_members):
             rows[offset + k] = self.weight_between(source, members[k])
 

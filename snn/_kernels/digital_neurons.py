@@ -1,4 +1,4 @@
-"""Neurons of a clock in integers."""
+"""Neurons on a clock whose states are integers."""
 
 import math
 from typing import NamedTuple
@@ -9,18 +9,18 @@ from snn._kernels.compiling import callable_in_kernels, inner, record
 from snn._kernels.stepped import ClockNeurons, restart_steps
 
 TRUNCATE, FLOOR, NEAREST = 0, 1, 2  # roundings of numbers and of quotients of integers
-# Columns of the counts of registers that were too narrow.
+# Columns of `overflows`, which counts the steps in which a register was too narrow.
 LOW_POTENTIAL, HIGH_POTENTIAL, NARROW_CURRENT, NARROW_MESSAGE = 0, 1, 2, 3
 
 
 class Rules(NamedTuple):
-    """The numbers of a `DigitalFormat`, its decay and its exponents, as kernels take them."""
+    """The record for kernels of the numbers of a `DigitalFormat`, such as its decay and exponents."""
 
-    kept: int  # 2^k - delta
-    leak: int  # in units of 2^-k of the potential
+    kept: int  # 2^k - delta, the part of a current that remains after a step, in units of 2^-k
+    leak: int  # the part of a potential that leaks in a step, in units of 2^-k
     decay_bits: int  # k
     decay_rounding: int
-    exponent: int  # of the weights
+    exponent: int  # exponent of the weights
     input_rounding: int
     least_potential: int
     largest_potential: int
@@ -32,11 +32,11 @@ class Rules(NamedTuple):
     is_graded: bool
     message_shift: int
     subtract: bool
-    least_drive: float  # mantissas of the drive, whole numbers
-    largest_drive: float
-    drive_exponent: int  # of all drives, -1 if each has its own
+    least_drive: float  # smallest mantissa of a drive, a whole number
+    largest_drive: float  # largest mantissa of a drive, a whole number
+    drive_exponent: int  # exponent of the drives of all copies; -1 if each copy has its own exponent
     drive_rounding: int
-    lowest_drive: float  # in units of the largest drive: more negative ones are raised to minus this
+    lowest_drive: float  # drives are raised to at least -lowest_drive times the largest drive of the copy
 
 
 class _DigitalNeurons(NamedTuple):
@@ -44,18 +44,18 @@ class _DigitalNeurons(NamedTuple):
     #     v <- end(v + b + u)                   end: saturate or wrap at the width of the register
     #     v >= theta:  it sends m, and v is reset
     #     u <- end(round(u (2^k - delta) / 2^k) + round(2^e sum_j w_j x_j))
-    # Imperfect neurons first lose round(v leak / 2^k) and gain a rounded normal number; the v of a
-    # refractory neuron stays.  Nothing here overflows: `DigitalNetwork.of` proves that sums stay below 2^62.
+    # Imperfect neurons first lose round(v leak / 2^k) and gain a rounded normal number; the v of a refractory
+    # neuron stays.  No number overflows, because `DigitalNetwork.of` proves that sums stay below 2^62.
 
     faults: tuple
     rules: Rules
     threshold: np.ndarray
-    values: np.ndarray  # spikes that one unit of a message stands for; only the moments need it
+    values: np.ndarray  # number of spikes that one unit of a message means; only the moments need `values`
     drive: np.ndarray
     potential: np.ndarray
     current: np.ndarray
     messages: np.ndarray
-    removed: np.ndarray  # sums of messages, in units of the potential
+    removed: np.ndarray  # charge of all messages of each neuron, in units of the potential
     overflows: np.ndarray  # shape (n_copies, n_neurons, 4): steps in which a register was too narrow
     # Drives, potentials and currents in the units of the real network.
     bias: np.ndarray
@@ -128,7 +128,7 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
             current[i] = u
 
     def is_lost(self, states, k):
-        # More charge arrives than spikes take away if, on average, a potential is too high in every step.
+        # If more than one potential per step is too high on average, more charge arrives than spikes remove.
         n_overflows = 0
         for i in range(self.bias.shape[1]):
             n_overflows += self.overflows[k, i, HIGH_POTENTIAL]
@@ -203,8 +203,8 @@ def rounded_quotient(number, shift, rounding):
 
 @inner
 def _in_register(number, least, largest, wraps):
-    """Return the number as a register holds it: the nearest end of the range, or modulo its length."""
-    # The length is a power of two.
+    """Return a number as a register holds it: limited to the range, or wrapped by the length of the range."""
+    # The length of the range is a power of two.
     if wraps:
         return ((number - least) & (largest - least)) + least
     return min(max(number, least), largest)

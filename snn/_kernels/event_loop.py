@@ -1,4 +1,4 @@
-"""The event loop: integrates a group of neurons from spike to spike, window by window.
+"""The event loop, which integrates a group of neurons from spike to spike, window by window.
 
 One loop serves all forms of weights: the type of the record of weights selects the methods at compile time
 (`delivery`).  The same loop serves a whole network and the active set of a network.
@@ -40,9 +40,9 @@ def missing_row(form, n_tied, windows):
 @inner
 def integrate_windows(form, group, interval, window, most_events, n_wanted, windows, log):
     """Integrate a group for `interval`; return (elapsed time, window, spikes, windows, missing)."""
-    # The length of a window is chosen for `n_wanted` spikes; after twice as many, the window ends early.  The
-    # loop returns between two windows: at the end of the interval, after `most_events` spikes or windows, or
-    # before a spike of a neuron `missing` whose row of weights has not been computed (otherwise -1).
+    # The length of a window is chosen for `n_wanted` spikes; after twice this number, the window ends early.
+    # The loop returns at the end of the interval, after a window with which `most_events` spikes or windows
+    # are reached, or before a spike of a neuron without a row of weights.  `missing` is such a neuron, or -1.
     for k in range(windows.exact_at.shape[0]):
         windows.exact_at[k] = 0
     windows.n_touched[0] = 0

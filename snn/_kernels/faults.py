@@ -12,12 +12,12 @@ from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, THRE
 
 @record
 class NoFaults(NamedTuple):
-    """The absence of imperfections; the docstrings of these methods describe the methods of `Faults`."""
+    """The absence of imperfections; the docstrings of the methods also describe the methods of `Faults`."""
 
     refractory_steps: int
 
     def keeps_up(self):
-        """Return whether a potential above its threshold means that the neuron cannot fire often enough."""
+        """Return whether a potential above its threshold after a step means that the copy is lost."""
         return True
 
     def clear(self, k):
@@ -41,7 +41,7 @@ class NoFaults(NamedTuple):
         return
 
     def n_free(self, k, fired, n_fired):
-        """Keep the listed neurons that are not refractory; return their number; reduce waiting times."""
+        """Remove refractory neurons from a list, shorten all waiting times, and return the list's length."""
         return n_fired
 
 
@@ -52,7 +52,7 @@ class Faults(NamedTuple):
     # A step of a real neuron, with x a standard normal number:
     #     refractory:  v stays, and the charge that arrives is refused
     #     otherwise:   v <- keep v + rise beta + arrival h + noise theta x
-    # The charge of a step is dt beta + charge h; the part of it that does not reach the potential has leaked.
+    # The charge of a step is dt beta + charge h.  Charge that does not reach the potential has leaked.
 
     refractory_steps: int  # number of steps after a spike in which a neuron does not integrate
     noise: float  # standard deviation of the noise of a potential in one step, in thresholds
@@ -153,7 +153,7 @@ class Faults(NamedTuple):
         for i in range(potential.shape[0]):
             v = potential[i]
             if waiting[i] > 0:
-                # The drive and the current that are added next bring the potential back to its present value.
+                # The step adds drive and current next, which brings the potential back to its present value.
                 potential[i] = v - neurons.drive[k, i] - neurons.current[k, i]
                 continue
             v -= rounded_quotient(v * rules.leak, rules.decay_bits, rules.decay_rounding)

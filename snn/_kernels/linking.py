@@ -28,7 +28,7 @@ class Part(codegen.JITCodeLibrary):
     """The code of an inner function, which is neither optimised nor compiled to machine code by itself."""
 
     def finalize(self) -> None:
-        """Allow no further additions."""
+        """Forbid further additions to the code."""
         self._raise_if_finalized()
         self._finalized = True
 
@@ -120,7 +120,7 @@ class _Lower(lowering.Lower):
 
     def storevar(self, value: llvm.Value, name: str, argidx: int | None = None) -> None:
         """Assign a value to a variable, without copying a record that is an argument of the function."""
-        # With reference counts, Numba may delete an argument twice, and must find null the second time.
+        # If references are counted, Numba may delete an argument twice; the second deletion must find null.
         is_record = argidx is not None and hasattr(value, "place")
         if is_record and not self.context.enable_nrt and name not in self._singly_assigned_vars:
             self._records[name] = value
@@ -216,7 +216,7 @@ class KernelCompiler(compiler.Compiler):
         state, is_part = self.state, self.library is Part
         state.flags.no_compile = is_part
         state.typingctx = _Typing(state.typingctx)
-        # Numba makes a context for each compilation.
+        # The contexts may be changed here, because Numba makes new contexts for each compilation.
         models = _Models(state.targetctx.data_model_manager)
         state.targetctx.get_arg_packer = lambda types_: ArgPacker(models, types_)
         state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)

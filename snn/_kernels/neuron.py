@@ -1,27 +1,28 @@
 """The equations of a neuron between two spikes, and functions that follow from the equations.
 
-Other modules have the same equations: `candidates` for windows and resets, `convolution.windows` and
-`convolution.loop` for windows and resets in other variables, `screening.fires` from spike to spike, and
-`real_neurons` from step to step.
+Other modules apply the same equations: `candidates` to windows and resets, `convolution.windows` and
+`convolution.loop` to windows and resets with the variables w and p, `screening.fires` from spike to spike,
+and `real_neurons` from step to step.
 
-A neuron has soma bias c, threshold theta and, at some instant, potential v and synaptic current h.  If no
-further spike arrives, the soma current and the potential a time t later are (docs/theory.md, equations 1-3)
+A neuron has a soma bias c and a threshold theta.  If its potential is v and its synaptic current is h at an
+instant, and no spike arrives in the time t after this instant, the soma current and the potential are then
+(docs/theory.md, equations 1-3)
 
     mu(t) = c + h e^-t        v(t) = v + c t + h (1 - e^-t).
 
 The neuron fires when v reaches theta, and theta is subtracted from v.
 
-Event loops cut time into windows of length T.  With tau the time since the beginning of a window, they keep
-two numbers for each neuron; a spike changes each number by a multiple of the weight:
+Event loops cut time into windows of length T; tau is the time since the beginning of a window.  The loops
+keep two numbers for each neuron, and a spike changes each number by a multiple of the weight:
 
     p = h e^tau               the synaptic current, referred to the beginning of the window
     y = v(T) - c T            the potential at the end of the window without further spikes, minus c T
 
 A spike that arrives at tau with weight W adds W e^tau to p and W (1 - e^-(T - tau)) to y.
 
-The rule for rounding is: a neuron is examined exactly if its potential seems to be below its threshold by
-less than `slack`.  The exact crossing of a threshold has only rounding errors.  Crossings that differ by less
-than `tie_tolerance` are one instant.
+Because of rounding, a neuron is examined exactly if its potential seems to be below its threshold by less
+than `slack`.  The exact crossing of a threshold has only rounding errors.  Neurons whose crossings differ by
+less than `tie_tolerance` fire in the same instant.
 """
 
 import math
@@ -32,12 +33,13 @@ import numpy as np
 
 from snn._kernels.compiling import inlined, inner
 
-# Slack of a bound, relative to the numbers from which the bound is computed; far more than their rounding.
+# Slack of a bound, relative to the numbers from which the bound is computed.  BOUND_SLACK is far larger than
+# rounding errors.
 BOUND_SLACK = 1e-9
 FAR = 2.0**12  # potentials and rises larger than FAR thresholds add to the slack of a bound (`end_bound`)
 # Tolerance of a crossing, relative to the numbers from which the crossing is computed: 2^10 roundings.
 TIE = 2.0**-42
-# Largest tolerance of a crossing, in time constants, so that a slowly rising neuron ties with few others.
+# Largest tolerance of a crossing, in time constants, so that few neurons fire together with a slow neuron.
 LONGEST_TIE = 2.0**-30
 SHORTER = 1.0 - 2.0**-20  # part of a quiet time that is passed at once, so that rounding does not matter
 FLATTEST = 2.0**-10  # smallest slope of a potential in `tie_tolerance`, relative to |c| + |h|
@@ -61,7 +63,8 @@ def slack(threshold, potential, current):
 @inlined
 def largest_rise(bias, current, time, rise):
     """Return a bound on the rise of a potential within `time`; rise = 1 - e^-time."""
-    # If h <= 0, v is convex, so its maximum is at an end.  If h > 0, both terms of the bound grow with time.
+    # If h <= 0, v is convex, so v is largest at 0 or at `time`.  If h > 0, both terms of the bound grow with
+    # time.
     return max(max(bias, 0.0) * time + current * rise, 0.0)
 
 
@@ -75,9 +78,10 @@ def earliest_crossing(gap, bias, current):
 
 @inner
 def quiet_time_of(group, enough):
-    """Return a time before which no neuron fires, inf if none ever does; or any number below `enough`."""
+    """Return a time before which no neuron fires, or inf; less than `enough` if the search stopped early."""
     # v <= v(0) + max(c, 0) t + max(h, 0).  If the current is not positive, the gap has an error only in its
-    # last digit, and no slack is subtracted: a neuron that hardly rises would spend a long time in the slack.
+    # last digit, and no slack is subtracted.  A potential that hardly rises would need a long time for a
+    # slack.
     earliest = math.inf
     for i in range(group.potential.shape[0]):
         threshold, potential, current = group.threshold[i], group.potential[i], group.current[i]
@@ -106,8 +110,8 @@ def coast(group, interval):
 def end_bound(bias, threshold, potential, length):
     """Return the smallest y with which a neuron could fire in a window: theta - max(c, 0) T - slack."""
     # If a neuron starts far below its threshold and still fires, the numbers that raise its potential are
-    # large, and their sum is rounded.  Numbers beyond FAR thresholds therefore add to the slack, which would
-    # otherwise be less than 2^10 roundings.
+    # large, and their sum is rounded.  Numbers beyond FAR thresholds add to the slack, because the slack
+    # could otherwise be less than 2^10 roundings of these numbers.
     rise = (bias if bias > 0.0 else 0.0) * length
     far = abs(potential) + rise - FAR * threshold
     return threshold * (1.0 - BOUND_SLACK) - rise - BOUND_SLACK * (far if far > 0.0 else 0.0)
@@ -115,20 +119,20 @@ def end_bound(bias, threshold, potential, length):
 
 @inlined
 def at_threshold(end_potential, current):
-    """Return y of a neuron at its threshold, raised so that rounding cannot put it below the threshold."""
+    """Return y of a neuron at its threshold, raised by a rounding so that v is not below the threshold."""
     return end_potential + 2.0**-52 * (abs(end_potential) + abs(current))
 
 
 @inlined
 def potential_in_window(end_potential, bias, referred_current, now, rest):
-    """Return v at a time of a window; rest = e^-now - e^-T."""
+    """Return v at the time `now` of a window of length T; `rest` is e^-now - e^-T."""
     return end_potential + bias * now - referred_current * rest
 
 
 @inlined
 def tie_tolerance(threshold, potential, bias, current, time, slope):
-    """Return the tolerance of a crossing: crossings that differ by less than this are one instant."""
-    # The crossing is `time` after the instant of `potential` and `current`; v has the slope `slope` there.
+    """Return the tolerance of a crossing: neurons that cross within this tolerance fire together."""
+    # The crossing is `time` after the instant of `potential` and `current`; v has `slope` at the crossing.
     size = threshold + abs(potential) + abs(bias) * time + abs(current)
     flattest = FLATTEST * (abs(bias) + abs(current))
     slope = slope if slope > flattest else flattest
@@ -181,7 +185,7 @@ def _convex_crossing(gap, bias, current, horizon):
         return math.inf
     time = (gap - current) / bias  # this time is after the crossing, since e^-t >= 0
     if bias + current > 0.0:
-        time = min(time, gap / (bias + current))  # also after the crossing: v lies above its tangent at 0
+        time = min(time, gap / (bias + current))  # v crosses before the tangent of v at 0
     if horizon < time:
         time = horizon
     for iteration in range(100):
@@ -208,7 +212,8 @@ def _concave_crossing(gap, bias, current, horizon):
         if bias == 0.0:
             # If the bias is zero, the rise of v tends to the current.
             return -math.log1p(-gap / current) if gap < current else math.inf
-        # For t > 745, e^-t is zero.  The quotient overflows only if the peak is later.
+        # If the quotient overflows, the peak is after time 709, and may count as a peak at 800, because e^-t
+        # is zero for t > 745.
         peak_time = min(math.log(-current / bias), 800.0)
         if bias * peak_time - current * math.expm1(-peak_time) < gap:
             return math.inf
@@ -243,8 +248,8 @@ def crossing_time(gap, bias, current, horizon):
         return time if time <= horizon else math.inf
     slope = bias + current
     if slope > 0.0:
-        # Most crossings come soon.  Start from the root of the parabola slope t - current t^2 / 2, if the
-        # slope of the parabola at its root is at least half of its slope at 0.
+        # Most crossings are near time 0.  Start from the root of the parabola slope t - current t^2 / 2, if
+        # the slope of the parabola at its root is at least half of its slope at 0.
         linear_time = gap / slope
         bend = current / slope
         square = 1.0 - 2.0 * bend * linear_time

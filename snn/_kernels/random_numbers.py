@@ -1,7 +1,7 @@
 """Random numbers that are functions of a key, a step, a neuron and a purpose.
 
-A draw has no state, so it does not depend on other copies, on calls or on threads.  The function is
-Philox4x32-10: Salmon, Moraes, Dror and Shaw (2011), Parallel random numbers: as easy as 1, 2, 3.
+A draw has no state, so a draw does not depend on other copies, on calls or on threads.  The function is
+Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011, "Parallel random numbers: as easy as 1, 2, 3").
 """
 
 import math
@@ -16,7 +16,7 @@ LOW = np.uint64(0xFFFFFFFF)
 WORD, UNUSED = np.uint64(32), np.uint64(11)
 N_PHILOX_ROUNDS = 10
 
-# Purposes of random numbers.  The loss of the k-th spike of a neuron in one step has the purpose LOSS + k.
+# Purposes of random numbers.  The number drawn for LOSS + k decides whether the k-th spike in a step is lost.
 NOISE, LOSS = 0, 1
 
 

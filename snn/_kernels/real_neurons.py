@@ -8,7 +8,7 @@ import numpy as np
 from snn._kernels.compiling import inner, record
 from snn._kernels.stepped import ClockNeurons, restart_steps
 
-# Rows of the workspace; RISE_ROW is the rise of a potential in a step by the bias.
+# Rows of the workspace.  RISE_ROW says how far the bias of a neuron raises its potential in a step.
 POTENTIAL_ROW, CURRENT_ROW, RISE_ROW, THRESHOLD_ROW = 0, 1, 2, 3
 CHUNK = 32  # the workspace has a multiple of CHUNK neurons; the additional neurons never fire
 ONE_NEURON = 2**32  # each neuron that fires adds this number and its index to a sum (`_integrate`)
@@ -20,15 +20,15 @@ class _RealNeurons(NamedTuple):
     # A step of a perfect neuron with bias beta, potential v and current h:
     #     v <- v + rise beta + arrival h    rise = dt; arrival = 1 - e^-dt (exact), or dt (Euler's step)
     #     h <- decay h                      decay = e^-dt
-    # A step reads four numbers per neuron and writes two.  The time of a step, 0.2 ns per neuron, is the time
-    # that the first-level cache needs for this.  Therefore charge and filtered spikes are updated only at
+    # A step reads four numbers per neuron and writes two.  The speed of the first-level cache limits a step,
+    # which takes 0.2 ns per neuron.  To move less data, charge and filtered spikes are updated only at
     # spikes, no flags are stored, and the running copy is kept in a workspace aligned to cache lines.
 
     faults: tuple
     rise: float
     arrival: float
     decay: float
-    subtract: bool  # True: a spike subtracts the threshold from the potential; False: it resets to zero
+    subtract: bool  # True: a spike subtracts the threshold from the potential; False: a spike sets it to zero
     bias: np.ndarray
     potential: np.ndarray
     current: np.ndarray
@@ -68,7 +68,7 @@ class RealNeurons(_RealNeurons, ClockNeurons):
         return self.faults.advance_real(self, copies, k, step)
 
     def advance_perfect(self, copies):
-        """Advance perfect neurons in the workspace by a step; list the neurons that fire; return how many."""
+        """Advance perfect neurons in the workspace; list the neurons that fire, and return their number."""
         workspace, fired = self.workspace, copies.fired
         threshold, potential = workspace[THRESHOLD_ROW], workspace[POTENTIAL_ROW]
         fired_sum = _integrate(
@@ -113,7 +113,8 @@ class RealNeurons(_RealNeurons, ClockNeurons):
         potential, threshold, n_above = self.potential[k], self.workspace[THRESHOLD_ROW], 0
         for i in range(potential.shape[0]):
             n_above += potential[i] > threshold[i]
-        # A copy is not lost if refractory neurons, or neurons with raised thresholds, are above `threshold`.
+        # Refractory neurons and neurons with raised thresholds may be above `threshold` although no copy is
+        # lost.
         return n_above > 0 and self.faults.keeps_up()
 
     def restart(self, states, k):
@@ -131,8 +132,8 @@ class RealNeurons(_RealNeurons, ClockNeurons):
 @inner
 def _integrate(rise, threshold, potential, current, arrival, decay):
     """Advance potentials and currents; return the sum of ONE_NEURON + i over all i that fire."""
-    # The sum tells whether no, one or several neurons fire, and which neuron if only one fires.  In most
-    # steps at most one neuron fires, and no further pass is needed.
+    # The sum tells whether no neuron, one neuron or several neurons fire.  If one neuron fires, the sum also
+    # has its index.  In most steps at most one neuron fires, and no further pass is needed.
     fired_sum = 0
     for i in range(potential.shape[0]):
         h = current[i]

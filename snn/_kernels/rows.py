@@ -8,7 +8,7 @@ from snn._kernels.candidates import ARRIVING, add_to_range, find_candidates
 from snn._kernels.compiling import inlined, record
 from snn._kernels.delivery import DEVIATION, TOTAL, TRACE, ScreenedForm, add_scaled
 
-# Number of targets whose sums stay in the first-level cache.  The number is not a power of two, because a
+# Number of targets whose sums stay in the first-level cache.  SUMS_IN_CACHE is not a power of two, because a
 # processor delays a read that is a multiple of 4,096 bytes away from a recent write.
 SUMS_IN_CACHE = 1120
 SOURCES_TOGETHER = 8  # number of sources that are added in one pass over the targets
@@ -30,14 +30,15 @@ def _sum_of_eight(factors, s, w):
 class _Rows(NamedTuple):
     # The weight from row r to row i is ``factor * values[row_of[r] * n_rows + i]``, for i != r: the diagonal
     # is ignored.  Sign pairs have 2 n_rows neurons: neuron r is the positive and n_rows + r the negative
-    # neuron of row r.  Between neurons of equal signs, the weight is as above.  Between neurons of opposite
-    # signs, the weight has the opposite sign.  Between the two neurons of row r, the weight is ``cross[r]``.
+    # neuron of row r.  Between neurons of equal signs, the weight is the weight between their rows.  Between
+    # neurons of opposite signs, the weight is minus the weight between their rows.  Between the two neurons
+    # of row r, the weight is ``cross[r]``.
 
     values: np.ndarray  # float64: stored rows, one after the other
     # int64, shape (n_rows,): index of each row among the stored rows, -1 for a row that is not computed yet.
     row_of: np.ndarray
     factor: float  # factor of all values
-    cross: np.ndarray  # float64, shape (n_rows,): weight between the neurons of each sign pair; or shape (0,)
+    cross: np.ndarray  # float64: weight between the neurons of each sign pair, shape (n_rows,) or (0,)
 
 
 @record
@@ -76,7 +77,7 @@ class Rows(_Rows, ScreenedForm):
                 weight = 0.0 if i == source else self.cross[row]
             windows.candidates[ARRIVING, k] += weight
         for first in range(0, n_neurons, n_rows):
-            # The diagonal of the matrix is not a weight: save the numbers that it changes, and restore them.
+            # The diagonal of the matrix is not a weight.  Restore the numbers that the diagonal has changed.
             diagonal = first + row
             saved_excess, saved_current = windows.excess[diagonal], group.current[diagonal]
             reached = add_to_range(

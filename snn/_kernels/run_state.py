@@ -1,4 +1,4 @@
-"""The state of a run between calls of a kernel: time, plans, and the arrays of the neurons.
+"""The state of a run between calls of a kernel: the time, the next interval, and the arrays of the neurons.
 
 The time of a run is a sum of millions of small intervals, so its rounding error is kept (two-sum).
 """
@@ -32,8 +32,9 @@ RUN_STATE = np.dtype(
         ("time_error", np.float64),
         # The length of the next window, which is kept so that a pause changes no bit of the result.
         ("window", np.float64),
-        # Four numbers for choosing an active set: the length of the last interval, halved if the interval was
-        # run again; the expected deviation of potentials from chords; the spike rate; the number of sources.
+        # An active set is chosen by four numbers: the length of the last interval (halved if this interval
+        # was run again), the expected deviation of potentials from chords, the spike rate, and the number of
+        # sources.
         ("interval", np.float64),
         ("margin", np.float64),
         ("rate", np.float64),
@@ -42,8 +43,8 @@ RUN_STATE = np.dtype(
         ("screened_time", np.float64),
         # The source whose row of weights is missing, or -1.
         ("missing", np.int64),
-        # The number of spikes beyond `burst_rate` per unit of time.  A copy whose burst exceeds
-        # `largest_burst` is given up.  A burst depends only on its copy, not on pauses or on other copies.
+        # The burst counts the spikes of a copy beyond `burst_rate` spikes per unit of time.  A copy whose
+        # burst exceeds `largest_burst` is given up.  A burst does not depend on pauses or on other copies.
         ("burst", np.float64),
         ("burst_rate", np.float64),
         ("largest_burst", np.float64),
@@ -53,9 +54,10 @@ RUN_STATE = np.dtype(
 
 
 class BurstLimit(NamedTuple):
-    """The burst at which a copy is given up; a spike adds 1 to a burst, a time constant subtracts `rate`."""
+    """The largest burst: how many spikes a copy may emit beyond `rate` spikes per time constant."""
 
-    # 1e7 spikes take about a second.  If thresholds differ greatly, one spike can cause 1e10 others.
+    # The simulation of 1e7 spikes takes about a second.  If thresholds differ greatly, one spike can cause
+    # 1e10 spikes.
     spikes: float = 10_000_000
     rate: int = 10_000
     per_neuron: int = 10  # each neuron adds this number to `spikes` and to `rate`
@@ -73,13 +75,13 @@ class _Neurons(NamedTuple):
     threshold: np.ndarray
     potential: np.ndarray
     current: np.ndarray
-    drift: np.ndarray  # mean soma current over the last interval, by which active sets are chosen
+    drift: np.ndarray  # mean soma current over the last interval, for the choice of active sets
     spike_counts: np.ndarray
     # For each neuron, its filtered spikes right after its last spike, and the time of this spike, shape
     # (n_copies, n_neurons, 2); or an empty array.
     traces: np.ndarray
-    # The lowest potential of each neuron after a change of input; and the charge that raised potentials to
-    # this floor.  Both are empty arrays if there is no floor.
+    # The lowest potential that each neuron may have after a change of input, and the charge that raised
+    # potentials to this floor.  If there is no floor, both arrays are empty.
     floor: np.ndarray
     lifted: np.ndarray
     # For each neuron, sums of t^2, t^3 and t^4 over its spike times t (`neuron.add_to_moments`), shape
@@ -89,12 +91,12 @@ class _Neurons(NamedTuple):
 
 @record
 class Neurons(_Neurons, StoppedNeurons):
-    """The neurons of all copies of an exact run: arrays with one row for each copy, and shared thresholds."""
+    """The neurons of all copies of an exact run, which share thresholds; arrays have a row for each copy."""
 
     __slots__ = ()
 
     def restart(self, states, k):
-        # The plans of the run so far remain, as guesses for the next active set and interval.
+        # The numbers by which an active set is chosen remain, as guesses for the next interval.
         state = states[k]
         state.time = state.time_error = state.window = 0.0
         for i in range(self.threshold.shape[0]):

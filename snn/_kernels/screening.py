@@ -1,4 +1,4 @@
-"""Screening: neurons outside the active set are advanced by an interval, and proven not to fire in it.
+"""Screening: neurons outside the active set are advanced by an interval, and proven not to fire meanwhile.
 
 Let f_j(tau) be the spikes of source j in the interval, filtered by 1 - e^-t, and F_j = f_j(T) the value at
 the end T.  Then
@@ -6,13 +6,13 @@ the end T.  Then
     v_i(tau) = v_i + c_i tau + h_i (1 - e^-tau) + sum_j W_ji f_j(tau).
 
 The chord of a function is the straight line between its values at the two ends of the interval.  The chord of
-v_i is the sum of the chords of the terms.  Therefore v_i exceeds the larger of its values at the two ends by
+v_i is the sum of the chords of its terms.  Therefore v_i exceeds the larger of its values at the two ends by
 no more than
 
     max(h_i, 0) max_tau (1 - e^-tau - (1 - e^-T) tau / T)  +  sum_j |W_ji| max_tau |f_j(tau) - F_j tau / T|.
 
-If this bound on v_i is below the threshold, neuron i is proven not to have fired.  The few neurons without
-such a proof, the violators, are followed exactly through the spikes of the interval.
+If this bound on v_i is below the threshold, neuron i is proven not to have fired.  The few neurons without a
+proof are called violators.  Violators are followed exactly through the spikes of the interval.
 """
 
 import math
@@ -24,13 +24,14 @@ from snn._kernels.compiling import as_integers, inner
 from snn._kernels.delivery import DEVIATION, LAST, TOTAL, TRACE
 from snn._kernels.neuron import crossing_time, largest_rise, slack
 
-# Rough costs in nanoseconds, for planning intervals: per spike; per neuron advanced by an interval; per
-# weight looked up; per spike and followed neuron.  `python -m tests.benchmarks simulate` shows their effect.
+# Rough costs in nanoseconds, from which intervals are planned: of a spike, of a neuron that is advanced by an
+# interval, of a weight that is looked up, and of a spike through which a neuron is followed.  `python -m
+# tests.benchmarks simulate` shows the effect of the costs.
 COST_OF_SPIKE, COST_OF_NEURON, COST_OF_LOOKING_UP, COST_OF_REPLAYING = 150.0, 4.0, 20.0, 4.0
 
 
 class Sources(NamedTuple):
-    """The sources, which are the members of the active set that fired in the interval; one slot for each."""
+    """The sources, which are the active neurons that fired in the interval; each source has a slot."""
 
     members: np.ndarray  # places of the sources in the active set
     rows: np.ndarray  # for each source, the place of its weights (`ScreenedForm.note_rows`)
@@ -40,7 +41,7 @@ class Sources(NamedTuple):
 
 
 class Screened(NamedTuple):
-    """The state of all neurons at the end of the interval; not valid for the active set."""
+    """The state of all neurons at the end of the interval; numbers of active neurons are not valid."""
 
     potential: np.ndarray
     current: np.ndarray
@@ -51,8 +52,8 @@ class Screened(NamedTuple):
 @inner
 def summarise(log, n_events, interval, slots, n_slots, sources):
     """Compute, for each source, its trace and total F at the end of the interval, and its deviation."""
-    # The chord of a source has the slope r = F / T.  Between two spikes, a source with trace s exceeds its
-    # chord by at most the excess at the first spike, where the excess is lowest, plus
+    # The chord of a source has the slope r = F / T.  Between two spikes, f - r tau is concave, so f - r tau
+    # is lowest at a spike.  After a spike that raises the trace to s, f - r tau rises by at most
     # s - r - r log(s / r) <= (s - r)^2 / (s + r).
     trace = sources.sums[TRACE]
     total = sources.sums[TOTAL]
@@ -86,7 +87,7 @@ def summarise(log, n_events, interval, slots, n_slots, sources):
 
 @inner
 def bulge_of(rise, interval):
-    """Return the maximum of 1 - e^-tau - rise tau / T, at e^-tau = rise / T, with rise = 1 - e^-T."""
+    """Return the maximum of 1 - e^-tau - rise tau / T, which is at e^-tau = rise / T; rise is 1 - e^-T."""
     slope = rise / interval
     return max(1.0 - slope + slope * math.log(slope), 0.0) if slope > 0.0 else 1.0
 
@@ -172,13 +173,13 @@ def fires(form, i, group, interval, active, sources, n_slots, log, n_events):
 def find_firing(
     form, group, interval, is_active, active, sources, screened, log, n_events, n_slots, cost, n_sums
 ):
-    """Add violators that fire, or all violators if that is cheaper, to the active set; return how many."""
+    """Add violators that fire, or all violators if cheaper, to the active set; return the number added."""
     n_neurons = group.threshold.shape[0]
     n_violators = 0
     for i in range(n_neurons):
         n_violators += screened.is_violator[np.uint64(i)]
     follow = n_violators * (n_slots * COST_OF_LOOKING_UP + n_events * COST_OF_REPLAYING)
-    # For each spike, the part of a current that decays before it; `totals` are no longer needed.
+    # `totals` becomes, for each spike, the part of a current that decays between two spikes.
     then = 0.0
     for event in range(n_events + 1):
         now = log.times[event] if event < n_events else interval

@@ -1,4 +1,4 @@
-"""The kernel `advance`, by which Python advances copies of a network one by one, and the plans of runs."""
+"""The kernel `advance`, which advances copies of a network one by one, and the settings of event loops."""
 
 from functools import lru_cache
 
@@ -35,9 +35,9 @@ from snn._kernels.run_state import (
 from snn._kernels.sparse_rows import CompressedRows, Segments
 from snn._kernels.workspace import Settings
 
-# Number of spikes after which an interval that integrates all neurons ends, so that an active set can be
-# tried: DENSE_IN_PLACE for dense weights; for sparse weights, since planning costs more than a spike, the
-# larger of SPARSE_IN_PLACE and n_neurons / NEURONS_PER_SPARSE.
+# An interval without an active set ends after a number of spikes, so that an active set can be tried.  For
+# dense weights, this number is DENSE_IN_PLACE.  For sparse weights, planning costs more than a spike, so the
+# number is the larger of SPARSE_IN_PLACE and n_neurons / NEURONS_PER_SPARSE.
 DENSE_IN_PLACE, SPARSE_IN_PLACE, NEURONS_PER_SPARSE = 32, 128, 16
 # Target number of spikes per window: at least n_neurons / NEURONS_PER_WANTED, since the cost of opening and
 # closing a window grows with the number of neurons.
@@ -46,17 +46,17 @@ NEURONS_PER_WANTED = 200
 # first spike, and above 1/2, so that empty windows grow.
 WANTED_IN_STEP = 0.75
 
-# Costs in nanoseconds, for planning intervals (tried by `python -m tests.benchmarks simulate`).  The first
-# cost is per target of a spike, if all neurons are integrated.  The second cost is per source and sum over
-# sources.
+# Costs in nanoseconds, from which intervals are planned: of one target of a spike if all neurons are
+# integrated, and of one source in one sum over sources.  `python -m tests.benchmarks simulate` shows the
+# effect of COSTS_OF_FORMS.
 COSTS_OF_FORMS = {Rows: (0.3, 0.4), Segments: (0.3, 0.4), CompressedRows: (3.0, 3.0), Stencil: (0.3, 0.4)}
-# Further costs of CompressedRows in nanoseconds: per window and neuron; per spike and other spike of the same
-# window.
+# Further costs of CompressedRows in nanoseconds: of one neuron in one window, and of one pair of spikes in
+# one window.
 COST_OF_WINDOW, COST_OF_CANDIDATE = 2.0, 1.0
 
 
 def settings_of(form, n_neurons, *, screening):
-    """Return the settings for a network of this form."""
+    """Return the settings for a network with the weights `form`."""
     n_sums = form.row_of.shape[0] if isinstance(form, Rows) else n_neurons
     return _settings_of(type(form), n_neurons, n_sums, form.targets_per_source(n_neurons), screening)
 
@@ -101,12 +101,13 @@ def new_memory(form, n_neurons, settings):
 @uncounted
 def advance(form, neurons, states, settings, memory, active, first, stops, budget, spikes):
     """Advance the copies active[first:] past all their stops; return (status, position, spikes)."""
-    # The next call begins at `position` in `active`.  The run pauses between two intervals when the number of
-    # spikes and windows and the work at stops exceed the budget: a window costs as much as a spike.  `spikes`
-    # is empty or has room for `workspace.overshoot` spikes beyond the budget.
+    # The next call begins at `position` in `active`.  The run pauses between two intervals when the sum of
+    # spikes, windows and work at stops exceeds the budget.  `spikes` is empty or has room for
+    # `workspace.overshoot` spikes beyond the budget.
     n_neurons = neurons.threshold.shape[0]
     work = memory.work_of(n_neurons)
-    # Thresholds are copied to a writable array, as in an active set, so that one compiled loop serves both.
+    # Thresholds are copied to a writable array, because one compiled loop serves the whole network and active
+    # sets, whose thresholds are writable.
     for i in range(n_neurons):
         work.threshold[i] = neurons.threshold[i]
     n_events = 0

@@ -1,4 +1,4 @@
-"""Sparse rows of weights: `Segments` to ranges of targets, and `CompressedRows` to single targets."""
+"""Sparse rows of weights: `Segments` have ranges of targets, and `CompressedRows` have single targets."""
 
 from typing import NamedTuple
 

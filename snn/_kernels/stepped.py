@@ -24,7 +24,7 @@ class Copies(NamedTuple):
 
     time_step: float
     steps: np.ndarray  # shape (n_copies,): number of steps since the last restart
-    # Shape (n_copies,): number of steps before the last restart.  Random numbers depend on the sum of both.
+    # Shape (n_copies,): number of steps before the last restart, so that random numbers do not repeat.
     steps_before: np.ndarray
     spike_counts: np.ndarray
     moments: np.ndarray  # moments of spike times of each neuron (`neuron.add_to_moments`), or an empty array
@@ -74,7 +74,7 @@ class MessageLog(NamedTuple):
 
 
 class ClockNeurons(StoppedNeurons):
-    """The neurons, of any kind, of all copies of a run on a clock; arrays have one row for each copy."""
+    """The neurons of all copies of a run on a clock; arrays have one row for each copy."""
 
     # The field `faults`, a `NoFaults` or `Faults`, says which spikes are lost.  If synapses may have no
     # delays, the neurons also have the method `receive(form, source, count)`, which adds weights of a source.
@@ -95,7 +95,7 @@ class ClockNeurons(StoppedNeurons):
 
     @abstractmethod
     def fire(self, k, neuron):
-        """Reset a neuron that fires; return (number of spikes, message of each, weight in the moments)."""
+        """Reset a neuron that fires; return (number of spikes, message of a spike, weight in the moments)."""
 
     @abstractmethod
     def arrive(self, copies, k, slot):
@@ -128,7 +128,8 @@ def last_step(time, time_step):
 def advance(neurons, synapses, copies, active, first, stops, max_steps, max_spikes, spikes):
     """Advance the copies active[first:] past all their stops; return (position, spikes, entries recorded)."""
     # The next call begins at `position` in `active`.  The loop returns early after `max_steps` steps or
-    # `max_spikes` spikes.  A step is not split, so `spikes` is empty or has room for n_neurons more entries.
+    # `max_spikes` spikes.  A step is not split, so `spikes` needs room for n_neurons entries beyond
+    # `max_spikes`, unless `spikes` is empty.
     n_slots = copies.is_due.shape[1]
     n_steps = n_spikes = n_recorded = 0
     for position in range(first, active.shape[0]):

@@ -1,4 +1,4 @@
-"""The times at which copies stop, and the actions at a stop: `Stops`, or a record with the same methods."""
+"""Records of the times at which copies stop, and of the actions at a stop, such as `Stops`."""
 
 from abc import abstractmethod
 from typing import NamedTuple
@@ -20,7 +20,7 @@ CHANGE = np.dtype(
 
 
 class StoppedNeurons:
-    """The neurons of a run; `states` has its copies: an array of `RUN_STATE`, or a `stepped.Copies`."""
+    """The neurons of a run; the argument `states` is an array of `RUN_STATE`, or a `stepped.Copies`."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ class StoppedNeurons:
         """Restart copy k at time zero with its present potentials and currents; keep its counts of spikes."""
 
     def is_lost(self, states, k):
-        """Return whether copy k runs away; in exact time, `simulation.advance` has given up such copies."""
+        """Return whether copy k runs away; always False in exact time, where `advance` stops such copies."""
         return False
 
     def take_input(self, states, stops, change, k):
@@ -48,10 +48,10 @@ class StoppedNeurons:
 
 @record
 class Stops(NamedTuple):
-    """The times at which copies end, and changes from outside on the way, equal for all copies."""
+    """The times at which copies end, and the changes before these times, which all copies share."""
 
     copies: np.ndarray  # one `STOP` for each copy
-    changes: np.ndarray  # the `CHANGE` records in the order of time; the last one never comes
+    changes: np.ndarray  # the `CHANGE` records in the order of time; the last record has the instant inf
     targets: np.ndarray  # for each amount, the neuron whose drive or current it changes
     amounts: np.ndarray
     seen: np.ndarray  # potentials of the only copy, with one row for each SHOW_POTENTIALS
@@ -67,7 +67,7 @@ class Stops(NamedTuple):
         return min(self.changes[copy.position].instant, copy.end)
 
     def go_on(self, neurons, states, k):
-        """Make the changes at a stop of copy k; return (whether it goes on, work in units of a spike)."""
+        """Make the changes at a stop of copy k; return (whether the copy goes on, work in spikes)."""
         copy = self.copies[k]
         now = self.changes[copy.position].instant
         if now > copy.end:
@@ -88,7 +88,7 @@ class Stops(NamedTuple):
             self.add_amounts(change, neurons.bias[k])
         if n_changes > 0:
             neurons.take_changes(states, k)
-        while self.changes[copy.position].instant == now:  # SHOW_POTENTIALS comes after changes
+        while self.changes[copy.position].instant == now:  # at one instant, SHOW_POTENTIALS comes last
             neurons.show(k, self.seen[self.changes[copy.position].first])
             copy.position += 1
             n_changes += 1

@@ -14,7 +14,7 @@ LARGE = 2**19  # size in floats (4 MB) of the smallest array for which NumPy req
 
 
 class Settings(NamedTuple):
-    """The plan of a run.  Different settings change spikes only by rounding."""
+    """The settings of the event loops of a run.  Different settings change spikes only by rounding."""
 
     room: int  # largest number of neurons of an active set; 0: all neurons are integrated
     most_events: int  # most spikes of an interval with an active set

@@ -52,7 +52,7 @@ class Saved:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote, equal to the bit; raise ValueError for a damaged file or another object."""
+        """Return the saved object, equal to the bit; raise ValueError for a damaged file or another type."""
         with reading(path, cls.__name__) as entries:
             return cls._of_entries(entries)
 
@@ -70,16 +70,17 @@ class Saved:
 def save_archive(path: str | os.PathLike[str], entries: Mapping[str, Any]) -> None:
     """Write named arrays to `path` (npz), completely or not at all, even if several processes write it."""
     path = Path(path)
-    # Only their owner can read files of `tempfile`, so it is not used.  A name may have at most 255 bytes.
+    # `tempfile` is not used, because only their owner can read its files.  A file name has at most 255 bytes.
     name = os.fsdecode(os.fsencode(path.name)[:200])
     part = path.with_name(f"{name}.{uuid.uuid4().hex[:16]}.part")
     for entry, value in entries.items():
         if np.asarray(value).dtype.hasobject:
             raise ValueError(f"{entry} must be made of numbers or text to be saved; got Python objects")
-    # The archive is made in memory: on a full disk, a zip file would write again when it is collected.
+    # The archive is made in memory, because a zip file on a full disk would write again when it is deleted.
     packed = io.BytesIO()
     np.savez(packed, **entries)
-    # The digest of all bytes becomes the comment at the end of the zip file, after its length.
+    # The zip file ends with the length of its comment and the comment, which is the digest of all other
+    # bytes.
     content = packed.getbuffer()[:-2]
     try:
         with open(part, "wb") as file:

@@ -1,4 +1,4 @@
-"""Checks of arguments, which return checked values or raise an error of one sentence; and warnings.
+"""Checks of arguments, which return checked values or raise errors of one sentence, and warnings to callers.
 
 A check raises `TypeError` for a wrong type, and `ValueError` for a wrong value or shape.
 """
@@ -21,14 +21,14 @@ import numpy as np
 
 from snn._interrupts import undone
 
-# Largest weight, bias or current, in firing thresholds.  A potential is a difference of sums of such numbers,
-# with an error of 2^-53 of the sums.  At 2^40, this error is 1e-4 of a threshold; from 2^53 on, rounding
-# makes neurons fire.
+# Largest weight, bias or current, in firing thresholds.  A potential is a difference of sums of weights,
+# biases and currents, and has an error of 2^-53 of these sums.  If the sums are 2^40 thresholds, the error is
+# 1e-4 of a threshold.  If the sums are 2^53 thresholds, rounding makes neurons fire.
 LARGEST_RATIO = 2.0**40
 
 PASSED_OVER = {"sklearn", "joblib"}  # packages whose frames are not the caller of a warning
 
-# The warnings that `warn_caller` suppresses in this thread: filters of `warnings` would act on all threads.
+# The warnings that `warn_caller` suppresses in a thread.  A filter of `warnings` would act on all threads.
 _LEFT_OUT: ContextVar[tuple[type[Warning], ...]] = ContextVar("left_out", default=())
 
 
@@ -73,14 +73,14 @@ def real_array(
     array = np.ascontiguousarray(array, dtype=np.float64)
     if finite:
         require_finite(name, array)
-    # BLAS needs aligned arrays.  NumPy multiplies others by its own routines, which round differently.
+    # BLAS needs aligned arrays.  NumPy multiplies other arrays by its own routines, which round differently.
     return array if array.flags.aligned else array.copy()
 
 
 def refuse_units(name: str, value: Any) -> None:
     """Raise TypeError for quantities with a unit, because the unit would be lost."""
-    # Types of quantities and pint, Brian2 and astropy have one of these attributes.  The type is looked at,
-    # because a pandas frame may have a column of such a name.
+    # The types of the packages quantities, pint, Brian2 and astropy have one of these attributes.  Attributes
+    # of the value are not tested, because a column of a pandas frame is an attribute.
     kind = type(value)
     if kind not in UNITLESS and any(hasattr(kind, unit) for unit in ("dimensionality", "dimensions", "unit")):
         raise TypeError(
@@ -89,7 +89,7 @@ def refuse_units(name: str, value: Any) -> None:
 
 
 def require_finite(name: str, array: np.ndarray, *, hint: str = "", first: int = 0) -> None:
-    """Raise ValueError if an entry is not finite, and name the first one; row numbers start at `first`."""
+    """Raise ValueError with the first entry that is not finite; row numbers start at `first`."""
     if np.isfinite(array).all():
         return
     row, *others = np.argwhere(~np.isfinite(array))[0].tolist()
@@ -120,7 +120,7 @@ def require_ratio(name: str, amounts: np.ndarray, firing_threshold: np.ndarray) 
 def positive_array(
     name: str, value: Any, length: int | None = None, *, zero: bool = False, dimensions: int = 1
 ) -> np.ndarray:
-    """Return an array of `length` numbers > 0, or >= 0 if `zero`; without a length, keep a single number."""
+    """Return an array of `length` numbers > 0 (>= 0 if `zero`); without `length`, a number stays a number."""
     if isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0):
         number = positive_number(name, value, zero=zero)
         return number if length is None else np.full(length, number)  # type: ignore[return-value]
@@ -241,7 +241,7 @@ def installed(module: str, *, extra: str) -> ModuleType:
 @contextmanager
 def called(**names: str) -> Iterator[None]:
     """Rename arguments in errors: penalty="alpha" turns "penalty must be ..." into "alpha must be ..."."""
-    # In a message, the name of an argument is the first word, or "is" or "=" follows it.
+    # A word of the message is the name of an argument if it is the first word, or if " is " or "=" follows.
     try:
         yield
     except (TypeError, ValueError) as error:

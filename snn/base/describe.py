@@ -24,7 +24,7 @@ UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 class Closed:
     """An object that refuses to set unknown attributes; subclasses outside of this project may set any."""
 
-    # Attributes that can be set, as can properties with a setter.  Names with an underscore are internal.
+    # Names of attributes that can be set, besides properties with a setter and names with an underscore.
     _assignable: ClassVar[tuple[str, ...]] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -45,7 +45,7 @@ class Described(Closed):
     """An object that shows a few facts: in one line by `repr`, and as a table in notebooks."""
 
     # Names of the attributes that are facts; by default the fields of a dataclass without ``repr=False``.
-    # The dataclass itself needs ``repr=False``: otherwise its own `__repr__` replaces the one below.
+    # A dataclass that inherits from this class needs ``repr=False``, or gets another `__repr__`.
     _shown: ClassVar[tuple[str, ...] | None] = None
 
     def _facts(self) -> Mapping[str, str]:
@@ -65,7 +65,7 @@ class Described(Closed):
 
 
 class Drawn(Described):
-    """A result that also draws itself."""
+    """A result with a method that draws the result."""
 
     def plot(self, ax: Axes | None = None, **options: Any) -> Axes:
         """Draw the result into `ax` or a new figure; docs/pictures.md lists the options of each type."""
@@ -113,7 +113,7 @@ def table(title: str, rows: Iterable[Iterable[str]], *, columns: Sequence[str] =
 
     body = "".join([*(line("th", heads) for heads in [columns] if heads), *(line("td", row) for row in rows)])
     caption = f'<caption style="text-align: left"><strong>{escape(_one_line(title))}</strong></caption>'
-    # A page without a doctype does not pass its colours on to tables, so the style asks for the notebook's.
+    # In a page without a doctype, a table has the colour of the page only if the style asks for this colour.
     return f'<table style="color: inherit">{caption}<tbody>{body}</tbody></table>'
 
 

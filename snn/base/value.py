@@ -19,13 +19,13 @@ Object = TypeVar("Object")
 
 def assign(value: Object, /, **attributes: Any) -> Object:
     """Set attributes of a value that no other code has yet, unchecked and all at once; return the value."""
-    # Learners, which change, use `assign` too, so that Ctrl-C comes before or after all changes.
+    # Learners use `assign` for their changes, so that Ctrl-C cannot come between two changes.
     vars(value).update(attributes)
     return value
 
 
 def unchecked(kind: type[Object], /, **attributes: Any) -> Object:
-    """Return a value with these attributes, without running a constructor or checks."""
+    """Return an object of class `kind` with `attributes`, without running a constructor or checks."""
     value = object.__new__(kind)
     vars(value).update(attributes)
     return value
@@ -34,7 +34,7 @@ def unchecked(kind: type[Object], /, **attributes: Any) -> Object:
 def replaced(
     value: Any, kind: type | None = None, /, *, without: tuple[str, ...] = (), **changes: Any
 ) -> Any:
-    """Return a copy of a value with `changes` and without the attributes `without`, of a class `kind`."""
+    """Return a copy of a value, of class `kind`, with `changes` and without the attributes in `without`."""
     copy: Any = object.__new__(kind or type(value))
     attributes = vars(copy)
     attributes.update(vars(value), **changes)
@@ -122,7 +122,7 @@ if TYPE_CHECKING:
 else:
 
     class cached_property(functools.cached_property):
-        """The cached property of Python 3.12; in Python 3.11, one lock serves all objects of a class."""
+        """The cached property without the lock of Python 3.11, which all objects of a class share."""
 
         def __get__(self, instance, owner=None):
             """Return the value; two threads that ask at the same time may both compute the value."""

@@ -18,8 +18,8 @@ from snn.run.time import Exact
 # Smallest and largest number of spikes and windows after which a call of the kernel ends.
 LEAST_WORK_PER_CALL, MOST_WORK_PER_CALL = 16, 65_536
 # When a row of weights is missing, the rows of neurons that will fire within about LOOK_AHEAD time constants
-# are computed too, at most ROWS_PER_COPY for each copy: a product of two matrices costs little more than a
-# product of a matrix and a vector.
+# are computed with this row, at most ROWS_PER_COPY rows for each copy.  The product of two matrices costs
+# little more than the product of a matrix and a vector.
 LOOK_AHEAD, ROWS_PER_COPY = 2.0, 64
 # Length of the first search for the next spike, in synaptic time constants; each further search is twice as
 # long.
@@ -136,7 +136,7 @@ class ExactRun(Run):
         return bool(((self._neurons.bias[0] <= 0.0) & (highest < self._neurons.threshold)).all())
 
     def _removed(self) -> np.ndarray:
-        # The charge by which a floor raised potentials is not charge of the soma.
+        # The charge that raised potentials to a floor did not come from soma currents.
         return super()._removed() - (self._neurons.lifted if len(self._neurons.floor) else 0.0)
 
     def _begin(self, record: bool) -> run_state.SpikeLog:
@@ -157,28 +157,30 @@ class ExactRun(Run):
             changing += [array for array in (getattr(self._neurons, name) for name in CHANGING) if len(array)]
             before = [array[active[position:]] for array in changing]
         n_going = len(active) - self._n_waiting
-        # From spike to spike, more than `most` spikes cost at least one window besides.
+        # A run from spike to spike spends at least one window in addition to its first `most` + 1 spikes.
         budget = most + 1 if self._settings is self._usual else most + 2
         status, reached, n_new = simulation.advance(
             self._form, self._neurons, self._states, self._settings, self._memory, active[:n_going],
             position, stops, min(self._work_per_call, budget), buffer,
         )  # fmt: skip
         if before is not None and n_new > most:
-            # The limit was passed within an interval: restore the state, and go from spike to spike.
+            # The limit of spikes was passed within an interval.  Restore the state, and go from spike to
+            # spike.
             for array, rows in zip(changing, before, strict=True):
                 array[active[position:]] = rows
             self._settings = simulation.single_step(self._usual)
             return position, 0, 0
         if status == run_state.MISSING_ROW:
-            # The copy waits behind the others, so that the rows for which copies wait are computed together.
-            # If spikes are recorded or limited, the order of copies matters, and the row is computed at once.
+            # The copy goes to the end of `active`, and the rows of all copies at the end are computed
+            # together.  If spikes are recorded or limited, the order of copies matters, so the row is
+            # computed immediately.
             if len(buffer.times) or most < sys.maxsize // 2:
                 self._compute_rows(active[reached : reached + 1])
             else:
                 active[reached:] = np.roll(active[reached:], -1)
                 self._n_waiting += 1
         if status == run_state.BURST:
-            # The copy is lost: its state stays, or becomes rest if its numbers are not finite.
+            # The copy is lost and keeps its state, or is set to rest if numbers of the state are not finite.
             lost = active[reached]
             self._is_lost[lost] = True
             potential, current = self.membrane_potential[lost], self.synaptic_current[lost]

@@ -22,7 +22,7 @@ THRESHOLDS, WEIGHTS = 0, 1  # keys of the random numbers of the two quantities w
 
 
 def checked_floor(name: str, value: float) -> float:
-    """Return a lowest potential, in firing thresholds; raise ValueError if it is positive."""
+    """Return a lower bound of potentials, in firing thresholds; raise ValueError if the bound is positive."""
     if checks.real_number(name, value) > 0.0:
         raise ValueError(f"{name} must be at most 0, where potentials start; got {value}")
     return float(value)
@@ -36,29 +36,31 @@ class Imperfections(Value):
 
         dv_i/dt = mu_i - l v_i + s theta_i white noise       in a refractory neuron: dv_i/dt = 0
 
-    All random numbers are functions of the seed: mismatch depends only on the seed; noise and lost spikes
-    depend on the seed, the neuron and the number of the step.  Therefore all copies of a run have the same
-    chip and the same noise, for any number of copies and any division of copies among calls or threads.
+    All random numbers are functions of the seed.  Mismatch depends only on the seed, while noise and lost
+    spikes depend on the seed, the neuron and the number of the step.  Therefore all copies of a run have the
+    same chip and the same noise, for any number of copies and any division of copies among calls or threads.
 
     Parameters
     ----------
     leak : float, default 0.0
-        l: the rate at which potentials decay towards zero, in 1 / synaptic time constant.
+        Rate l at which potentials decay towards zero, in 1 / synaptic time constant.
     refractory_time : float, default 0.0
         Time after a spike in which a neuron ignores its soma current, in synaptic time constants.  With a
         positive refractory time, a neuron fires at most once in a step.
     delays : float or array_like, default 0.0
-        Travel time of spikes, in synaptic time constants: one number for all, one for the spikes of each
-        neuron, shape (n_neurons,), or one for each synapse, shape (n_neurons, n_neurons), [source, target].
+        Travel time of spikes, in synaptic time constants: one number for all spikes, an array with one number
+        for each source, shape (n_neurons,), or an array with one number for each synapse, shape
+        (n_neurons, n_neurons), [source, target].
     threshold_mismatch, weight_mismatch : float, default 0.0
         Relative standard deviation of thresholds, and of weights.  Each threshold or weight is multiplied by
         an independent lognormal number with mean 1.  See `mismatched`.
     potential_noise : float, default 0.0
-        s: standard deviation of the noise of a potential after one synaptic time constant, in thresholds.
+        Standard deviation s of the noise of a potential after one synaptic time constant, in thresholds.
     potential_floor : float, optional
-        The lowest potential, in firing thresholds, at most 0; by default there is no floor.
+        The lowest potential, in firing thresholds, which must be at most 0.  By default, there is no floor.
     lost_spikes : float, default 0.0
-        Probability that a spike reaches none of its targets; the neuron is reset, and counts the spike.
+        Probability that a spike is lost, so that none of its targets receives the spike.  Lost spikes reset
+        their neurons and are counted.
     seed : int, default 0
         Seed of all random numbers, from 0 to 2^63 - 1.
 
@@ -78,7 +80,7 @@ class Imperfections(Value):
 
     leak: float = checked(checks.non_negative_number, default=0.0)
     refractory_time: float = checked(checks.non_negative_number, default=0.0)
-    delays: Any = checked(checks.positive_array, zero=True, dimensions=2, default=0.0)  # becomes an array
+    delays: Any = checked(checks.positive_array, zero=True, dimensions=2, default=0.0)  # made an array
     threshold_mismatch: float = checked(checks.non_negative_number, default=0.0)
     weight_mismatch: float = checked(checks.non_negative_number, default=0.0)
     potential_noise: float = checked(checks.non_negative_number, default=0.0)
@@ -103,12 +105,13 @@ class Imperfections(Value):
     def mismatched(self, network: RunnableNetwork) -> SpikingNetwork:
         """Return the network with the mismatched thresholds and weights of a chip with this seed.
 
-        A run with these imperfections draws the same thresholds and weights.
+        A run with the same `Imperfections` has the returned thresholds and weights.
 
         Parameters
         ----------
         network : SpikingNetwork, or another object with weights and thresholds
-            The network without mismatch.  The result has the same drive, or zeros if there is none.
+            The network without mismatch.  The returned network has the drive of `network`, or zero drive if
+            `network` has none.
 
         Returns
         -------
@@ -136,11 +139,12 @@ class Imperfections(Value):
 
 
 def rounding_of(times: ArrayLike, time_step: float) -> np.ndarray:
-    """Return the rounding error of times, in steps: two times that differ by less are the same."""
+    """Return the rounding error of times, in steps; times that differ by less count as one time."""
     times = np.asarray(times, dtype=np.float64)
     with float_errors(over="ignore"):
-        # A time that came as float32 is exact in float32.  A float64 time of at most 22 binary digits is too,
-        # but differs from the end of a dyadic step by more than the rounding, or not at all.
+        # Times that do not change in float32 get the rounding error of float32.  Float64 times with at most
+        # 22 binary digits do not change in float32, either.  For dyadic steps, such times are ends of steps,
+        # or differ from ends of steps by more than the rounding error.
         relative = np.where(times.astype(np.float32) == times, SINGLE_TIME_ROUNDING, TIME_ROUNDING)
     return np.minimum(relative * np.maximum(np.abs(times) / time_step, 1.0), 0.5)
 
@@ -152,7 +156,7 @@ def whole_steps(times: ArrayLike, time_step: float, origin: float = 0.0) -> np.n
 
 
 def require_fit(imperfections: Imperfections, n_neurons: int, time_step: float) -> None:
-    """Raise ValueError unless delays have a shape for `n_neurons` and at most MOST_DELAY_STEPS."""
+    """Raise ValueError if the shape of delays does not fit `n_neurons`, or if a delay is too long."""
     shape = imperfections.delays.shape
     if shape not in ((), (n_neurons,), (n_neurons, n_neurons)):
         raise ValueError(

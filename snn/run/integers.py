@@ -60,7 +60,7 @@ class IntegersOnClock(SteppedRun):
         return  # registers always hold finite numbers
 
     def _running(self, network: RunnableNetwork) -> RunnableNetwork:
-        # The neuron of the clock is the rounded network, including mismatch.
+        # `fitted` has made the rounded network, with its mismatch, the neuron of the clock.
         assert isinstance(self._clock.neuron, DigitalNetwork)
         self.integers = self._clock.neuron
         return self.integers.network
@@ -107,20 +107,20 @@ class IntegersOnClock(SteppedRun):
 
     def _inputs_of(self, stimulus: Stimulus) -> Any:
         if stimulus.drive is not None:
-            integer_drive(self.integers, stimulus.drive)  # warns, or raises an error
+            integer_drive(self.integers, stimulus.drive)  # warns of a drive that does not fit, or raises
         if stimulus.spikes is None or stimulus.onto != ONTO_CURRENT:
             return stimulus.weights
         return integer_inputs(self.integers, stimulus.weights, stimulus.spikes.counts())
 
     def _potential_of(self, copy: int) -> np.ndarray:
-        return self.membrane_potential[copy].copy()  # integers have no rounding to settle
+        return self.membrane_potential[copy].copy()  # integers have no rounding errors
 
     def _recorded(self, buffer: MessageLog, n_entries: int) -> Spikes:
         steps, neurons, messages = (column[:n_entries] for column in buffer)
         return Spikes(steps * self.time_step, neurons.copy(), messages.copy())
 
     def _removed(self) -> np.ndarray:
-        # The charge of messages counts: resets to zero remove more charge, and narrow registers lose charge.
+        # Only the charge of messages is counted.  Resets to zero and narrow registers lose further charge.
         return self.neurons.removed * self.integers.unit
 
 

@@ -22,7 +22,7 @@ class RealOnClock(SteppedRun):
     @property
     def is_lost(self) -> np.ndarray:
         # A copy is lost if a neuron must fire too often in a step, and so stays above its threshold.
-        # Refractory or adapting neurons may stay above their thresholds for other reasons.
+        # Refractory or adapting neurons may stay above their thresholds although the copy is not lost.
         if self.neurons.faults.refractory_steps > 0 or self._clock.neuron.adaptation > 0.0:  # type: ignore[union-attr]
             return super().is_lost
         return ~(self.membrane_potential <= self.network.firing_threshold).all(axis=1)
@@ -89,7 +89,7 @@ class RealOnClock(SteppedRun):
         keep = 1.0 - leak * step if is_euler else math.exp(-leak * step)
         if leak > 0.0 and not is_euler:
             rise = step * mean_exponential(-leak * step)
-            # The integral of e^(-l (step - t)) e^(-t / tau) over a step, for each tau.
+            # For each time constant tau, the integral of e^(-l (step - t)) e^(-t / tau) over a step.
             exponents = (1.0 / self._kinds - leak) * step
             arrivals = step * decays * np.array([mean_exponential(exponent) for exponent in exponents])
         self.neurons = RealNeurons(

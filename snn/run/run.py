@@ -20,7 +20,8 @@ from snn.record.stimulus import ONTO_CURRENT, Stimulus
 # Number of neuron updates after which a kernel returns to Python, after about a tenth of a second, so that
 # Ctrl-C and the progress bar work.
 UPDATES_PER_CALL = 30_000_000
-# The largest synaptic current, in firing thresholds.  With larger currents, rounding decides who fires.
+# The largest synaptic current, in firing thresholds; beyond this current, rounding decides which neurons
+# fire.
 LARGEST_GROWN_RATIO = 2.0**46
 
 NO_MOMENTS = np.empty((0, 0, 3))
@@ -44,14 +45,14 @@ NO_SPIKES = Spikes(np.empty(0), np.empty(0, dtype=np.int64))
 
 
 class Run(ABC):
-    """Copies of one network, each with its own drive, advanced together; made by `start_run`."""
+    """Copies of one network that are advanced together; each copy has its own drive.  See `start_run`."""
 
     time_step = 0.0
     # Names of the deviations of the neurons from the equations of `SpikingNetwork`, such as "leak, delays".
     departures = ""
     # The total charge that a spike brings, in units of its weight.
     gain = 1.0
-    # At constant rates r, the synaptic current at the beginning of a step, in units of W^T r.
+    # At constant rates r, the synaptic current at the beginning of a step is current_per_rate * (W^T r).
     current_per_rate = 1.0
 
     def __init__(
@@ -123,8 +124,8 @@ class Run(ABC):
         looks: tuple[np.ndarray, np.ndarray] = NO_LOOKS,
     ) -> Spikes:
         """Advance copies to `until`, one time or a time for each copy; on a clock, to the last whole step."""
-        # `origin` is the time of the stimulus at the start of the copies.  `looks` are times and an array
-        # with a row for each time, to which the kernel writes the potentials of the only copy.
+        # `origin` is the time of the stimulus at the start of the copies.  `looks` has an array of times, and
+        # an array with a row for each time, to which the kernel writes the potentials of the only copy.
         active = np.arange(len(self.spike_counts)) if active is None else np.array(active, dtype=np.int64)
         most = sys.maxsize if max_spikes is None else max_spikes
         buffer = self._begin(record)
@@ -150,7 +151,7 @@ class Run(ABC):
     def _stops(
         self, until: float | np.ndarray, stimulus: Stimulus | None, origin: float, looks: Any = NO_LOOKS
     ) -> Stops:
-        """Return the record for kernels of the times at which copies stop, and of the changes on the way."""
+        """Return the times at which copies stop, and the changes at these times, as a record for kernels."""
         n_copies, (times, seen) = len(self.soma_bias), looks
         copies = run_state.new_records(n_copies, STOP)
         copies["end"] = until
@@ -160,7 +161,7 @@ class Run(ABC):
         if len(times):
             added = np.repeat(NEVER, len(times))
             added["instant"], added["kind"], added["first"] = times, SHOW_POTENTIALS, np.arange(len(times))
-            # Potentials are copied after the changes of the same instant.
+            # The sort is stable, so that potentials are copied after all changes at their instant.
             changes = np.concatenate([changes[:-1], added, NEVER]).view(type(NEVER))
             changes = changes[np.argsort(changes["instant"], kind="stable")]
         return Stops(copies, changes, targets, amounts, seen)
@@ -170,7 +171,7 @@ class Run(ABC):
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the changes of a stimulus, and the target and size of each amount."""
         n_neurons = self.soma_bias.shape[1]
-        # Each change of a stimulus has a row of amounts: first come the rows of drives, then of input spikes.
+        # Each change of a stimulus has a row of amounts.  The rows of input spikes follow the rows of drives.
         drives = NO_AMOUNTS if stimulus.drive is None else stimulus.drive.reshape(-1)
         weights = self._inputs_of(stimulus)
         n_drives, kind = len(drives) // n_neurons, ADD_TO_DRIVE
@@ -186,7 +187,7 @@ class Run(ABC):
             times = stimulus.spikes.times if n_drives == 0 else np.concatenate([times, stimulus.spikes.times])
         # By rounding, a change at the end of a run may be a little after the end.
         instants = np.minimum(self.instants_of(times, origin), end)
-        # In one instant, drives change before input spikes come, and the last of several drives remains.
+        # At one instant, drives change before input spikes arrive; of several drives, the last drive remains.
         order = np.argsort(instants, kind="stable")
         changes, rows = np.repeat(NEVER, len(order) + 1), rows[order]
         changes["instant"][:-1] = instants[order]
@@ -195,7 +196,7 @@ class Run(ABC):
         return changes, checks.read_only(targets), checks.read_only(amounts)
 
     def instants_of(self, times: np.ndarray, origin: float) -> np.ndarray:
-        """Return the times, since `origin`, at which changes act: at once, or at the end of a step."""
+        """Return the times since `origin` at which changes act; on a clock, the ends of steps."""
         return times - origin
 
     def advance_through(self, stops: Callable[[], tuple[Any, ...]], active: np.ndarray) -> None:
@@ -215,7 +216,7 @@ class Run(ABC):
         self._first_potential[rows] = self.membrane_potential[rows]
 
     def state(self, copy: int = 0, *, time: float | None = None) -> NetworkState:
-        """Return the state of one copy; its numbers must be finite."""
+        """Return the state of one copy, whose potentials and currents must be finite."""
         current = self.synaptic_current[copy].copy()
         return state_of(self._potential_of(copy), current, float(self.time[copy]) if time is None else time)
 
@@ -249,7 +250,7 @@ class Run(ABC):
         self, active: np.ndarray, position: int, stops: Any, most: int, buffer: Any
     ) -> tuple[int, int, int]:
         """Call the kernel once for active[position:]; return (next position, spikes, entries recorded)."""
-        # A run may reorder the rest of `active` if it records no spikes and has no limit of spikes.
+        # A run that records no spikes and has no limit of spikes may reorder active[position:].
 
     @abstractmethod
     def _recorded(self, buffer: Any, n_entries: int) -> Spikes:
@@ -260,7 +261,7 @@ class Run(ABC):
         """Set all numbers except potentials, currents, drives and counts to their values at time zero."""
 
     def _inputs_of(self, stimulus: Stimulus) -> Any:
-        """Return the sparse weights of input spikes in the units of the kernel; None if there are none."""
+        """Return the sparse weights of input spikes in the units of the kernel; None without input spikes."""
         return stimulus.weights
 
     def _potential_of(self, copy: int) -> np.ndarray:

@@ -22,8 +22,8 @@ from snn.run.time import Exact, Time, end_of, require_time
 EXACT_TIME = Exact()
 
 # The default of `max_spikes` is SPIKE_LIMIT_FACTOR times the number of spikes that the drive could cause
-# without lateral weights, and at least LEAST_SPIKE_LIMIT.  If spikes are recorded, the default is at most
-# MOST_RECORDED: a spike takes up to 50 bytes of memory while the result is made.
+# without lateral weights, and at least LEAST_SPIKE_LIMIT.  If spikes are recorded, `max_spikes` is at most
+# MOST_RECORDED by default, because a spike takes up to 50 bytes of memory while the result is made.
 LEAST_SPIKE_LIMIT = 1_000_000
 SPIKE_LIMIT_FACTOR = 100.0
 MOST_RECORDED = 20_000_000
@@ -41,53 +41,57 @@ def simulate(
     max_spikes: int | None = None,
     progress: bool = False,
 ) -> SimulationResult:
-    """Run a spiking network: exactly, from event to event, or on a clock.
+    """Run a spiking network exactly from event to event, or in the steps of a clock.
 
-    In exact time, potentials and currents follow a closed form between spikes, and the time of the next spike
-    is a root of this form.  Spike times are therefore exact to rounding for any duration.
+    In exact time, potentials and currents follow a closed form between spikes, and the next spike comes when
+    this closed form reaches a threshold.  Therefore spike times have only rounding errors, for any duration.
 
     Parameters
     ----------
     network : SpikingNetwork
         The network to run.
     duration : float
-        Simulated time, in synaptic time constants; positive, and on a clock a whole number of steps.
+        Simulated time, in synaptic time constants, which must be positive.  On a clock, the duration must be
+        a whole number of steps.
     time : Exact or Clock, default Exact()
         `Exact` has no steps.  A `Clock` sets the length of the steps and the kind of its neurons: real
         numbers or integers, perfect or not.
     state : NetworkState, optional
-        State at the beginning; by default rest at time 0.  Neurons in integers round the state.
+        State at the beginning.  By default, the network starts at rest at time 0.  Neurons in integers round
+        the state.
     stimulus : Stimulus, optional
-        Changes of the drive, and input spikes.  Their times lie within the run, which starts at the time of
-        `state`.  The final state includes changes at the end.  On a clock, a change acts from the end of its
-        step on, as a spike does.  A time that exceeds the end of a step by less than 1e-9 of itself (2.4e-7
-        for a time in float32) counts as that end, because sums such as ``t += dt`` are rounded.
+        Changes of the drive, and input spikes.  The times of a stimulus lie within the run, which starts at
+        the time of `state`.  The final state includes changes at the end of the run.  On a clock, a change
+        acts from the end of its step on, as a spike does.  Since sums such as ``t += dt`` are rounded, a time
+        counts as the end of a step if it exceeds this end by less than 1e-9 of the time (2.4e-7 for a time in
+        float32).
     record_spikes : bool, default False
         Keep the time and the neuron of every spike.
     potential_times : array_like, shape (n_times,), optional
-        Times within the run, not decreasing, at which the result has `potentials`; on a clock, at the ends of
-        their steps.  For perfect neurons in exact time, ``run.record`` has the potentials at any time.
+        Sorted times within the run, at which the result has `potentials`.  On a clock, the potentials are
+        from the ends of the steps.  For perfect neurons in exact time, ``run.record`` has the potentials at
+        any time.
     max_spikes : int, optional
         Largest number of spikes; more spikes raise `RunawayError`.  The default is 1,000,000, or a hundred
         times the number of spikes that the drive could cause without lateral weights, if that is more.  A
-        network that only inhibits never comes near the default.  If spikes are recorded, the default is at
-        most 20,000,000, which take a gigabyte of memory.
+        network without excitatory weights emits far fewer spikes than the default.  If spikes are recorded,
+        the default is at most 20,000,000 spikes, which take a gigabyte of memory.
     progress : bool, default False
         Show a progress bar.
 
     Raises
     ------
     RunawayError
-        If the network emits more than `max_spikes` spikes.  The error has the run up to the last spike.
+        If the network emits more than `max_spikes` spikes; `RunawayError.result` ends at the last spike.
     OverflowError
         If currents grow beyond 7e13 firing thresholds, where rounding decides which neurons fire.
 
     Notes
     -----
-    Ties: neurons that reach their thresholds in the same instant all fire in the order of their indices,
-    before any of these spikes is delivered.  Two crossings are one instant if their difference is less than
-    2^10 roundings (2.3e-13) of the numbers from which the earlier crossing is computed, in units of time, and
-    at most 2^-30.  The end of a run counts as a crossing: a neuron that is due at the end fires in the run.
+    Neurons that reach their thresholds in the same instant all fire, in the order of their indices, before
+    any of these spikes is delivered.  Two crossings are in the same instant if they differ by less than 2^10
+    roundings (2.3e-13) of the numbers from which the earlier crossing is computed, in units of time, and by
+    at most 2^-30.  A neuron that crosses its threshold in the instant in which the run ends fires in the run.
     """
     checks.instance_of("network", network, SpikingNetwork)
     duration = checks.positive_number("duration", duration)
@@ -122,11 +126,12 @@ def result_of(
     potential_times: ArrayLike | None = None,
 ) -> SimulationResult:
     """Run a network from `start` to time `stop`; `state` is `start`, or None if the run begins at rest."""
-    # `drive` is the drive of the network.  After the run, a writable `drive` has the last drive of the run.
+    # `drive` has the soma biases of the network.  If `drive` is writable, the run writes its last drive
+    # there.
     record_spikes, progress = checks.flag("record_spikes", record_spikes), checks.flag("progress", progress)
     end = end_of(time, duration, goes_on=state is not None)
     by_drive = _spikes_by_drive(network, start, stop, stimulus, duration)
-    if not math.isclose(duration, end, rel_tol=TIME_ROUNDING):  # the duration was in float32
+    if not math.isclose(duration, end, rel_tol=TIME_ROUNDING):  # the duration was rounded to float32
         duration, stop = end, start.time + end
     max_spikes = _spike_limit(max_spikes, by_drive, record_spikes)
     run = start_run(time, network, drive[np.newaxis], state, window_moments=True, check_weights=True)
@@ -140,7 +145,7 @@ def result_of(
     )  # fmt: skip
     elapsed, times = float(run.time[0]), spikes.times
     if potential_times is not None:
-        looks[1][looks[0] > elapsed] = np.nan  # at times that the run did not reach
+        looks[1][looks[0] > elapsed] = np.nan  # the run did not reach these times
     final = run.state(time=stop if elapsed == end else start.time + elapsed)
     if elapsed == end != duration:
         elapsed, times = duration, np.minimum(times, duration)
@@ -203,7 +208,7 @@ def _looks(
 
 
 def _between_steps(run: Run, stimulus: Stimulus | None, start: float) -> str:
-    """Return the name of a departure if a clock moves changes of the stimulus to the ends of its steps."""
+    """Return "changes between steps" if a clock moves changes of the stimulus to ends of steps, or ""."""
     if stimulus is None or run.time_step == 0.0:
         return ""
     moved = start + run.instants_of(stimulus.times, start)

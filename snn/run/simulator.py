@@ -28,18 +28,20 @@ from snn.weights import DenseRows, Weights, as_weights
 class Simulator(Described):
     """A network that runs in parts: to any time, or in exact time to its next spike.
 
-    Between two calls, the drive, thresholds, weights, potentials and currents can be set; new values act from
-    then on.  Within a call of `advance`, a `Stimulus` changes the drive and brings input spikes.  For neurons
-    in integers, new values must keep the unit of potentials and the exponent of the weights.
+    Between two calls, the drive, thresholds, weights, potentials and currents can be set.  New values act
+    from the present time on.  Within a call of `advance`, a `Stimulus` changes the drive and brings input
+    spikes.  For neurons in integers, new values must keep the unit of potentials and the exponent of the
+    weights.
 
     Parameters
     ----------
     network : SpikingNetwork
         The network to run.
     state : NetworkState, optional
-        State at the beginning; by default rest at time 0.
+        State at the beginning.  By default, the network starts at rest at time 0.
     time : Exact or Clock, default Exact()
-        See `simulate`.  The `potential_floor` of `Exact` raises lower potentials whenever a value is set.
+        See `simulate`.  If `Exact` has a `potential_floor`, potentials below this floor are raised whenever
+        an attribute of the simulator is set.
 
     Examples
     --------
@@ -55,7 +57,7 @@ class Simulator(Described):
     """
 
     # Between calls, a simulator keeps a network, its state and its counts of spikes, and does not write to
-    # them.  The exception is an array of weights that no other object has: `_own` is this array, or None.
+    # these objects.  The exception is `_own`, which is an array of weights that no other object has, or None.
 
     _own: np.ndarray | None = None
 
@@ -82,14 +84,14 @@ class Simulator(Described):
         # the next spike, if it is known, and the state right after it.
         self._ahead: tuple[ExactRun, float] | None
         self._next: tuple[SpikeTrain, NetworkState] | None
-        # All attributes are set at once, so that Ctrl-C comes before or after.
+        # All attributes are set at once, so that Ctrl-C cannot leave only some attributes set.
         assign(
             self, _network=network, _state=state, _spike_counts=spike_counts, _ahead=ahead, _next=None,
             _running=running or self._running,
         )  # fmt: skip
 
     def _set(self, network: SpikingNetwork, state: NetworkState, ahead: Any = None) -> None:
-        """Continue with a network and a state that were set."""
+        """Continue with a network or a state that the caller has changed."""
         before, running = self._network, self._running
         if network.weights is not before.weights or network.firing_threshold is not before.firing_threshold:
             running = fitted(self._given, network)
@@ -142,7 +144,8 @@ class Simulator(Described):
     def membrane_potential(self) -> np.ndarray:
         """Present potentials, shape (n_neurons,).
 
-        The array is read-only: assign a whole new array, in exact time with no potential above its threshold.
+        The array is read-only: assign a whole new array.  In exact time, no potential may be above its
+        threshold.
         """
         return self._state.membrane_potential
 
@@ -206,7 +209,7 @@ class Simulator(Described):
     def weights(self) -> Weights:
         """Present weights; read-only: assign a whole new array, which is copied, or new `Weights`.
 
-        Synaptic currents that flow already keep their values.
+        Synaptic currents of earlier spikes keep their values.
         """
         return self.network.weights
 
@@ -227,16 +230,17 @@ class Simulator(Described):
     def set_weights_from(self, source: int, weights: ArrayLike) -> None:
         """Set the weights from one source to all neurons.
 
-        Dense weights are changed in place, in less time than a spike takes.  If `network` or `weights` was
-        read, or `advance` was called, since the last change, all dense weights are copied first.  Weights of
-        another form are replaced by sparse weights.  Synaptic currents that flow already keep their values.
+        Dense weights are changed in place, in less time than a spike takes.  All dense weights are copied
+        first if `network` or `weights` was read, or `advance` was called, since the last such change.
+        Weights of another form are replaced by sparse weights.  Synaptic currents of earlier spikes keep
+        their values.
 
         Parameters
         ----------
         source : int
             The source: the neuron whose outgoing weights change.
         weights : array_like, shape (n_neurons,)
-            Weight from the source to each neuron; 0 to the source itself.
+            Weight from the source to each neuron.  The weight from the source to itself must be 0.
         """
         network = self._network
         source = checks.integer("source", source, 0, network.n_neurons - 1)
@@ -284,9 +288,11 @@ class Simulator(Described):
         Parameters
         ----------
         until : float
-            Time of the end, after `time`; on a clock, later by a whole number of steps.
+            The end of this part of the run, which must be after `time`.  On a clock, the part must have a
+            whole number of steps.
         stimulus : Stimulus, optional
-            Changes of the drive, and input spikes, up to `until`.  The last drive remains as `soma_bias`.
+            Changes of the drive, and input spikes, up to `until`.  The last drive of the stimulus becomes
+            `soma_bias`.
         max_spikes : int, optional
             Largest number of spikes in this call; see `simulate`.
         progress : bool, default False
@@ -328,13 +334,14 @@ class Simulator(Described):
 
     @one_thread
     def step(self, n_spikes: int = 1) -> SpikeTrain | None:
-        """Advance to the next spike, or by `n_spikes` spikes; return them, or None if no neuron will fire.
+        """Advance by one or `n_spikes` spikes; return the spikes, or None if no neuron will fire.
 
         Parameters
         ----------
         n_spikes : int, default 1
-            Smallest number of spikes: all spikes of the last instant are returned, and fewer if no neuron
-            fires any more.  A call for a thousand spikes takes an eighth of the time of a thousand calls.
+            Number of spikes.  More spikes are returned if several neurons fire in the last instant, and fewer
+            spikes if no neuron fires any more.  A call for a thousand spikes takes an eighth of the time of a
+            thousand calls.
         """
         n_spikes = checks.positive_integer("n_spikes", n_spikes)
         spikes, state = self._look_ahead()

@@ -55,7 +55,7 @@ class SteppedRun(Run):
             fired=np.empty(n_neurons + CHUNK, dtype=np.int64),
         )
         self._start(state)
-        # Mismatch is no departure, because the network of the run has the mismatched weights and thresholds.
+        # Mismatch is not a deviation, because `network` already has the mismatched weights and thresholds.
         departures = [] if chip is None else chip.departures
         self.departures = ", ".join([*departures, *self._own_departures])
         if isinstance(state, NetworkState):
@@ -135,7 +135,7 @@ class SteppedRun(Run):
         return {name: pair for name, pair in arrays.items() if pair[0][0].size}
 
     def _with_delays(self, form: Any, delays: np.ndarray, first: np.ndarray | None = None) -> tuple[Any, int]:
-        """Return a record of weights with delays, and the number of slots; a chip adds to `delays`."""
+        """Return weights with `delays` plus the delays of the chip, and the number of slots for charge."""
         # `first` has the place in a slot where the currents of each source begin.
         chip = self._clock.imperfections
         steps = whole_steps(0.0 if chip is None else chip.delays, self.time_step)
@@ -149,7 +149,7 @@ class SteppedRun(Run):
         return kind(form, delays, checks.read_only(first)), int(delays.max(initial=0)) + 1
 
     def _faults(self, leak: float, n_leaking: int, **of_real: Any) -> NoFaults | Faults:
-        """Return the record of imperfections; `n_leaking`, 0 for integers, is the number of charge sums."""
+        """Return the record of imperfections; `n_leaking` is the number of charge sums, 0 for integers."""
         chip, step, shape = self._clock.imperfections, self.time_step, self.soma_bias.shape
         if chip is None:
             return NoFaults(0)
@@ -173,7 +173,7 @@ class SteppedRun(Run):
         )
 
     def _take_pending(self, pending: np.ndarray) -> None:
-        """Put delayed charge into the slots of its steps: slot s arrives at the end of step s."""
+        """Put delayed charge into slots; the charge in slot s arrives at the end of step s."""
         ours = self._copies.pending
         if pending.size != ours[0].size:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The time of a run: exact, or in steps of a clock; and the neurons of a clock."""
+"""The two kinds of time, `Exact` and `Clock`, and the real neurons of a clock."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
@@ -14,19 +14,19 @@ LARGEST_SUM_OF_MESSAGES = 2**62  # largest sum of the messages of a neuron in a 
 
 @dataclass(frozen=True, kw_only=True)
 class Exact(Value):
-    """Time without steps: potentials and currents follow a closed form, and spike times are its roots.
+    """Time without steps: spike times are computed from a closed form of potentials and currents.
 
     All currents have one time constant, and thresholds are constant; for other neurons, use a `Clock`.
 
     Parameters
     ----------
     screening : bool, default True
-        True: if it is faster, only an active set of neurons is integrated spike by spike, and all others are
-        screened.  False: all neurons are integrated, with the same spikes up to rounding.
+        True: only an active set of neurons is integrated spike by spike, and all other neurons are screened,
+        if this is faster.  False: all neurons are integrated spike by spike; spikes differ only by rounding.
     potential_floor : float, optional
-        Lowest potential after a change of the drive or an input spike, in firing thresholds, at most 0; lower
-        potentials are raised to the floor.  By default there is no floor: the potential of a silent neuron
-        may fall without limit, and the neuron responds late when a change lets it fire.
+        Lowest potential after a change of the drive or an input spike, in firing thresholds, at most 0.
+        Lower potentials are raised to this floor.  By default, there is no floor: the potential of a silent
+        neuron may fall without limit, and the neuron responds late when a change lets the neuron fire.
 
     Attributes
     ----------
@@ -60,10 +60,11 @@ class RealNeuron(Value):
         beginning of the step ("euler").
     reset : {"subtract", "zero"}, default "subtract"
         A spike subtracts the threshold from the potential, or sets the potential to zero.  With "subtract", a
-        neuron fires floor(v / theta) times in a step, at most 1,024 times; with "zero", it fires once.
+        neuron fires floor(v / theta) times in a step, at most 1,024 times.  With "zero", a neuron fires once.
     time_constants : sequence of float, shape (n_neurons,), optional
         The time constant of the currents that each *source* causes, such as fast excitation and slow
-        inhibition; by default 1 for all.  A weight is the charge of a spike: currents begin at W / tau.
+        inhibition; by default 1 for all sources.  A weight is the charge of a spike, so that a current begins
+        at W / tau.
     adaptation : float, default 0.0
         Amount by which a spike raises the threshold of its neuron, in original thresholds.
     adaptation_time : float, default 10.0
@@ -92,20 +93,21 @@ class Clock(Value):
             ("euler": v <- v + (beta + h) dt)
         2.  if v >= theta: n = floor(v / theta) spikes, and v <- v - n theta
             (reset "zero": one spike, and v <- 0)
-        3.  h <- e^-dt h + W^T n                the spikes of 2 act from t + dt on
+        3.  h <- e^-dt h + W^T n                the spikes of rule 2 act from t + dt on
 
     By default, only spike times are rounded, to the end of a step.  Rule 1 solves the equations of the neuron
     exactly, and by rule 2 a neuron fires as often as its charge allows.  Therefore the identities of an exact
     run hold at the ends of steps, up to rounding, for any length of a step (docs/theory.md, section 7), and
-    rates tend to the same limit.  Neurons in integers follow these steps by the rules of `DigitalFormat`.
+    rates tend to the limit of an exact run.  `DigitalFormat` has the steps of neurons in integers.
 
     Parameters
     ----------
     time_step : float
         dt, in synaptic time constants.
     neuron : RealNeuron or DigitalFormat, default RealNeuron()
-        Kind of the neurons: real numbers, or integers of a format, to which weights are rounded when a run
-        starts.  A `DigitalNetwork` replaces the weights of the network that runs.
+        Neurons whose states are real numbers, or integers of a format.  When a run starts, the weights are
+        rounded to the format.  A `DigitalNetwork` has rounded weights, which replace the weights of the
+        network that runs.
     imperfections : Imperfections, optional
         Leak, refractory time, delays, mismatch, noise and lost spikes; by default none.  For neurons in
         integers, mismatched thresholds and weights are rounded, the leak is rounded like the decay of
@@ -167,7 +169,7 @@ def is_digital(time: Time) -> bool:
 
 def end_of(time: Time, duration: float, *, goes_on: bool = False) -> float:
     """Return the time at which a run ends; on a clock, raise ValueError if it is not the end of a step."""
-    # A run that continues from a state (`goes_on`) may be shorter than refractory time and delays.
+    # A run that continues from a state (`goes_on`) may be shorter than the refractory time and the delays.
     if isinstance(time, Exact):
         return duration
     if time.imperfections is not None and not goes_on:

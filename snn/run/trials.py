@@ -138,9 +138,9 @@ def simulate_trials(
     drives : array_like, shape (n_trials, n_neurons), optional
         Drive of each trial, in place of the `soma_bias` of the network.
     seeds : iterable of int, optional
-        Seed of the `Imperfections` of each trial: each seed means another chip, and other noise.
+        Seed of the `Imperfections` of each trial, which determines mismatch, noise and lost spikes.
     state : NetworkState, optional
-        State at the beginning of all trials; by default rest at time 0.
+        State at the beginning of all trials.  By default, the network starts at rest at time 0.
     max_spikes : int, optional
         Largest number of spikes in one trial; see `simulate`.
     progress : bool, default False

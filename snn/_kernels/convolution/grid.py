@@ -1,4 +1,4 @@
-"""Weights on a grid, the memory of its positions and candidates, and the search for their earliest time."""
+"""Weights on a grid, the memory of the grid, and the search for its earliest candidate or end of a window."""
 
 import math
 from typing import NamedTuple
@@ -17,7 +17,8 @@ MOST_LOGGED = 16  # largest number of spikes in the log of a position
 LANES = 8
 CROSSING, OWN_W, OWN_P, SCALE, SCALED_BIAS, CHANNEL, STATUS = range(0, 7 * LANES, LANES)
 NUMBERS_PER_GROUP = 7 * LANES
-# Status of a lane: the crossing is a lower bound, is exact, or is not known yet; or the lane is empty.
+# Status of a lane: the crossing is a lower bound, the crossing is exact, the crossing is not computed yet, or
+# the lane has no candidate.
 BOUND, EXACT_CROSSING, NEW_CROSSING, EMPTY = 0.0, 1.0, 2.0, 3.0
 
 
@@ -76,10 +77,11 @@ class GridMemory(NamedTuple):
     end: np.ndarray
     end_fade: np.ndarray  # e^-end
     n_spikes: np.ndarray  # number of spikes that reached each position within its window
-    n_touched: np.ndarray  # number of candidates that these spikes reached
+    n_touched: np.ndarray  # number of candidates that the spikes of `n_spikes` reached
     n_candidates: np.ndarray
     n_logged: np.ndarray
-    # The earliest time of each position and of each block of positions, also as integers of the same order.
+    # The earliest time of each position and of each block of positions, and the bits of each time as an
+    # integer.
     times: np.ndarray
     time_bits: np.ndarray
     block_times: np.ndarray
@@ -205,7 +207,7 @@ def _count_until(limit, first, last, times):
 
 @inlined
 def is_contested(q, limit, grid):
-    """Return whether a neuron other than the earliest candidate of position q could fire before the limit."""
+    """Return whether a neuron other than the first candidate of position q could fire before the limit."""
     if _count_until(limit, 0, grid.block_times.shape[0], grid.block_times) > 1:
         return True
     first = q // grid.block_size * grid.block_size

@@ -1,4 +1,4 @@
-"""The event loop for a grid of neurons; the docstring of the package has the equations."""
+"""The event loop for a grid of neurons; the docstring of `convolution` has the equations."""
 
 import math
 
@@ -40,15 +40,15 @@ from snn._kernels.neuron import (
 )
 from snn._kernels.run_state import LONGEST_WINDOW
 
-# Length of the longest epoch, in synaptic time constants.  A longer epoch would lose digits, because v is a
-# difference of numbers that grow with tau.
+# Length of the longest epoch, in synaptic time constants.  In a longer epoch, v would lose digits, because v
+# is a difference of numbers that grow with tau.
 LONGEST_EPOCH = 128.0
 LEAST_EVENTS_PER_EPOCH = 256  # an epoch ends after n_neurons / 4 spikes, but not before this number of spikes
 
 
 @inlined
 def open_epoch(neurons, grid):
-    """Refer potentials and currents to the beginning of an epoch, at which all windows end and open again."""
+    """Refer potentials and currents to the beginning of an epoch, and let all windows end there."""
     # Without further spikes, no neuron of the position fires within `length`.  `adapt_window` doubles this
     # length when the first window opens, so that a few neurons become candidates.
     for q in range(grid.n_positions):
@@ -56,7 +56,7 @@ def open_epoch(neurons, grid):
         for i in range(q * grid.stencil.n_channels, (q + 1) * grid.stencil.n_channels):
             v, p, threshold = neurons.potential[i], neurons.current[i], neurons.threshold[i]
             w = v + p
-            # A neuron at its threshold must still be at its threshold after p is subtracted again.
+            # If v is at the threshold, rounding must not make w - p less than the threshold.
             is_lost = (v >= threshold) & (w - p < threshold)
             neurons.potential[i] = w + (2.0**-52 * abs(w) if is_lost else 0.0)
             length = min(length, earliest_crossing(max(threshold - v, 0.25 * threshold), neurons.bias[i], p))
@@ -105,14 +105,14 @@ def tie_limit(c, q, last_spike, last_fade, neurons, grid):
 
 @inlined
 def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
-    """Refine all crossings that could be before the limit; return the first candidate and its position."""
-    # Both results are -1 if no candidate crosses before the limit.
+    """Refine crossings that could be before the limit; return the first candidate, and its position."""
+    # The candidate and the position are -1 if no candidate crosses before the limit.
     first, first_q, first_time = -1, -1, math.inf
     for q in range(grid.n_positions):
         if grid.times[q] > limit:
             continue
         if grid.end[q] <= limit:
-            # A neuron may cross after the end of its window, and still tie with the others.
+            # A neuron that crosses after the end of its window may still fire together with other neurons.
             open_window(q, now, math.exp(-now), neurons, grid)
         for k in range(grid.n_candidates[q]):
             c = candidate_at(k, q, grid)
@@ -129,8 +129,8 @@ def _refine_until(limit, now, last_spike, last_fade, neurons, grid):
 @inner
 def find_tied(limit, now, last_spike, last_fade, neurons, grid):
     """List the neurons that fire together, in the order of their indices; return their number and time."""
-    # All neurons whose crossing is not after the limit of the first one fire together.  At first, `limit` is
-    # the limit of the neuron that seemed to be the first; if another one crosses earlier, its limit counts.
+    # All neurons that cross before or at `first_limit`, the limit of the first crossing, fire together.
+    # `limit` is raised until all crossings up to `first_limit` are refined.
     while True:
         first, q = _refine_until(limit, now, last_spike, last_fade, neurons, grid)
         if first < 0:
@@ -222,7 +222,7 @@ def _next_tied(end, last_spike, last_fade, neurons, grid):
         if now > end:
             if now - end > limit - now:
                 return 0, now, n_windows
-            # Up to rounding, the neuron crosses at the end, which may be the end of the run.
+            # Only rounding makes the crossing later than `end`, where the run may end.
             grid.candidates[c + CROSSING] = end
             note_earliest(q, grid)
             continue
@@ -279,8 +279,7 @@ class Grid(GridMemory):
         return self
 
     def integrate(self, form, group, drift, state, remaining, settings):
-        # The budget counts work as windows: the number of positions and of opened windows, divided by the
-        # number of positions that a spike reaches.
+        # In the budget, `n_reached` positions, or `n_reached` opened windows, count as one window.
         n_reached = (2 * self.stencil.reach_rows + 1) * (2 * self.stencil.reach_columns + 1)
         n_passed = 1 + self.n_positions // n_reached
         quiet = quiet_time_of(group, LONGEST_EPOCH)

@@ -1,11 +1,11 @@
 """Windows of time: the neurons that could fire in a window, and lower bounds on their crossings.
 
-The docstring of the package has the bounds.  The bounds must hold in spite of rounding.  Bounds and exact
-crossings are computed from the same w and p, and differ by two kinds of rounding.  The first kind is a few
-roundings of the terms of v, while BOUND_SLACK is more than a million roundings.  The second kind is the
-rounding of sums over up to MOST_LOGGED spikes in an excess or in w, which is less than WEIGHT_SLACK of the
-largest weight.  The slack of the gap also covers rounding in the quadratic equation, because this rounding
-has the effect of roundings of the terms of v.
+The docstring of `convolution` has the bounds.  The bounds must hold in spite of rounding.  Bounds and exact
+crossings are computed from the same w and p, but differ by two kinds of rounding.  The rounding of the
+terms of v is a few units in the last place, while BOUND_SLACK is more than a million of these units.
+Rounding of sums over up to MOST_LOGGED spikes, in an excess or in w, is less than WEIGHT_SLACK of the largest
+weight.  BOUND_SLACK also covers rounding in the quadratic equation, which acts like a rounding of the terms
+of v.
 """
 
 import math
@@ -35,7 +35,7 @@ from snn._kernels.run_state import LONGEST_WINDOW
 
 SHORTEST_LOCAL_WINDOW = 1e-9  # length of the shortest window of a position, in synaptic time constants
 # Limits of the mean number of candidates that a spike reaches at a position.  A window with fewer than
-# FEW_REACHED candidates per spike is doubled; a window with more than MANY_REACHED is halved.
+# FEW_REACHED candidates per spike is doubled, and with more than MANY_REACHED candidates halved.
 FEW_REACHED, MANY_REACHED = 3, 7
 WEIGHT_SLACK = 2.0**-42  # slack of an excess for the rounding of sums, relative to the largest weight
 # Factor that turns a computed distance in time, which has an error of a few roundings, into a lower bound.
@@ -44,7 +44,7 @@ ROUNDED_DOWN = 1.0 - 2.0**-40
 
 @inlined
 def add_log(q, neurons, grid):
-    """Add the logged spikes of a position, in their order, to all its neurons; end its candidates."""
+    """Add the logged spikes of a position to its neurons in order; write the candidates back to neurons."""
     values, n_channels = grid.stencil.values, grid.stencil.n_channels
     first = q * n_channels
     m = q * MOST_LOGGED
@@ -109,7 +109,7 @@ def open_window(q, now, fade, neurons, grid):
 
 @inlined
 def adapt_window(q, grid):
-    """Double or halve the next window of a position, so that it has a few candidates, but not many."""
+    """Double or halve the next window of a position, so that a spike reaches only a few candidates."""
     n_spikes, n_touched = grid.n_spikes[q], grid.n_touched[q]
     length = grid.length[q]
     if n_touched > MANY_REACHED * (n_spikes + 1):
@@ -139,7 +139,7 @@ def add_to_excess(q, offset, growth, grid):
 @inlined
 def _bound_crossings(group, now, end, fade, grid):
     """Store a lower bound on the crossing of each candidate with NEW_CROSSING in a group of eight."""
-    # The bound is the root of a quadratic equation (docstring of the package), in units of the threshold.
+    # The bound is the root of a quadratic equation (docstring of `convolution`), in units of the threshold.
     flattest = min(0.5 + (end - now) * (1.0 / 12.0), 1.0)
     for c in range(group, group + LANES):
         scale = grid.candidates[np.uint64(c + SCALE)]
@@ -154,7 +154,7 @@ def _bound_crossings(group, now, end, fade, grid):
         square = slope * slope + 4.0 * bias * by_gap
         root = math.sqrt(square if square > 0.0 else 0.0)
         rises = slope > 0.0
-        # Both cases share one division, without a branch.
+        # One division serves rising and other potentials, so that no branch is needed.
         numerator = 2.0 * gap if rises else root - slope
         denominator = slope + root if rises else 2.0 * bend * bias
         quotient = numerator / denominator
@@ -171,7 +171,7 @@ def _bound_crossings(group, now, end, fade, grid):
 
 @inlined
 def form_candidates(q, now, fade, neurons, grid):
-    """Make candidates of the neurons of a position whose excess is not negative."""
+    """Turn the neurons of a position with an excess >= 0 into candidates."""
     first = q * grid.stencil.n_channels
     n_before = grid.n_candidates[q]
     n_candidates = n_before
@@ -212,7 +212,7 @@ def form_candidates(q, now, fade, neurons, grid):
 
 @inlined
 def touch_candidates(q, own_channel, offset, growth, now, fade, grid):
-    """Deliver a spike to the candidates of a position; `own_channel` is the source's, or -1 elsewhere."""
+    """Deliver a spike to the candidates of q; `own_channel` is the channel of a source at q, otherwise -1."""
     own = float(own_channel)
     group = NUMBERS_PER_GROUP * q
     for _ in range(0, grid.n_candidates[q], LANES):
