@@ -205,9 +205,13 @@ class ExactRun(Run):
         neurons = self._neurons
         drive = np.maximum(neurons.bias[copies] + neurons.current[copies], 0.0)
         nearness = ((neurons.potential[copies] + drive * LOOK_AHEAD) / neurons.threshold).max(axis=0)
-        nearness[self._states["missing"][copies]] = np.inf
+        missing = np.unique(self._states["missing"][copies])
+        nearness[missing] = np.inf
         weights, at_most = self.network.weights, ROWS_PER_COPY * len(copies)
-        weights.compute_rows(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)
+        try:
+            weights.compute_rows(np.flatnonzero(nearness >= 1.0), at_most=at_most, priority=nearness)
+        except MemoryError:  # the rows for which copies wait may still fit
+            weights.compute_rows(missing)
         if self._checks_weights:
             require_moderate_weights(weights, neurons.threshold)
         self._form = weights.kernel_form

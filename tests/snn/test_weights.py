@@ -204,6 +204,22 @@ def test_only_rows_that_are_needed_are_computed_and_once():
     assert other.n_stored == network.weights.n_stored + 1
 
 
+def test_if_memory_lacks_for_rows_needed_soon_only_the_rows_needed_now_are_computed():
+    gram, bias = coding_problem(np.random.default_rng(3), 300)
+
+    def rows(sources):
+        if len(sources) > 1:
+            raise MemoryError
+        return gram[sources]
+
+    runs = [
+        simulate(SpikingNetwork(weights, bias), 10.0, record_spikes=True)
+        for weights in (DenseRows.on_demand(300, rows, -1.0), DenseRows(gram, -1.0))
+    ]
+    np.testing.assert_array_equal(*[run.spikes.neurons for run in runs])
+    assert runs[0].n_spikes > 5
+
+
 def test_threads_and_clocks_may_share_the_rows():
     gram, bias = coding_problem(np.random.default_rng(8), 300)
     network, whole = (
