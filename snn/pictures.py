@@ -72,7 +72,7 @@ def raster(
         if groups:
             colours = [f"C{k}" for k in np.searchsorted(ends, rows, side="right")]
         ax.scatter(times, rows, marker="|", s=tick**2, linewidths=wide, color=colours, rasterized=is_large)
-    else:  # ticks would hide each other: draw counts in cells of at least one point
+    else:  # ticks would hide each other, so counts are drawn, in cells of at least one point
         bins = max(int(width), 1), min(len(chosen), max(int(height), 1))
         limits = ((spikes.start, spikes.stop), (-0.5, len(chosen) - 0.5))
         style: dict[str, Any] = {"cmap": "Blues", "norm": LogNorm(LIGHTEST), "rasterized": True}
@@ -242,7 +242,7 @@ def axes_of(ax: Axes | None) -> Axes:
 def named_lines(
     ax: Axes, x: np.ndarray, columns: np.ndarray, shown: np.ndarray, noun: str, **kwargs: Any
 ) -> list[Line2D]:
-    """Draw the `shown` columns as lines: the first N_NAMED in colours, with names; all others in grey."""
+    """Draw the `shown` columns as lines.  Only the first N_NAMED lines have colours and names."""
     lines = []
     for rank, index in enumerate(shown):
         style: dict[str, Any] = {"label": f"{noun} {index}"}

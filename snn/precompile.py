@@ -50,7 +50,7 @@ def warm_up(*, progress: bool = True) -> None:
 
 
 def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None:
-    """Run all tasks, while a second process runs them in reverse order until this one has finished."""
+    """Run all tasks; until the end, a second process runs the same tasks in reverse order."""
     progress = checks.flag("progress", progress)
     todo = [task for source in sources for task in source().items()]
     second: subprocess.Popen[bytes] | None = None
