@@ -115,11 +115,7 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
     if checks.non_negative_number("time step in metadata of graph", time_step):
         unscaled = scaled(network.weights, -1.0 / np.expm1(-time_step))
         network = SpikingNetwork(unscaled, soma_bias, firing_threshold)
-    return ImportedNetwork(
-        network=network,
-        populations=populations,
-        time_constant=time_constant,
-    )
+    return ImportedNetwork(network=network, populations=populations, time_constant=time_constant)
 
 
 class _Node(NamedTuple):
