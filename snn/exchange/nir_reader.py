@@ -284,7 +284,7 @@ def _node(name: str, node: Any) -> _Node:
 
 
 def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
-    """Return a parameter of a node as a float64 array; a single number holds for all neurons."""
+    """Return a parameter of a node as a float64 array; a single number is repeated for all neurons."""
     value, sides = getattr(node, what), shape or ()
     is_number = None not in sides and (np.isscalar(value) or getattr(value, "shape", None) == ())
     array = checks.real_array(f"{what} of node {name!r}", value, shape=None if is_number else shape)

@@ -122,8 +122,8 @@ class Record(Value, Drawn):
 
         The bias brought ``beta_i (t - t0)``, and the current h_i of the initial state, at time t1, brought
         ``h_i (e^-(t0 - t1) - e^-(t - t1))``.  If the neuron was not reset before, t0 is t1, and the initial
-        potential is one of the charges.  With a stimulus, the bias is the drive, which changes with time, and
-        an input spike onto the current brings the same charge as a spike.
+        potential is one of the charges.  With a stimulus, the drive at each time replaces the bias, and input
+        spikes onto the current have the same equation as spikes.
 
         Parameters
         ----------
@@ -205,8 +205,8 @@ class SpikeExplanation(Value, Drawn):
     firing_threshold : float
         The threshold of the neuron.
     charges : dict of str to float
-        "bias" is the charge of the drive.  "initial potential" and "initial current" (at the start of the
-        record) and "input spikes" (onto the current) are present if they brought charge.
+        "bias" is the charge of the drive.  "initial potential" is present if the neuron did not fire before,
+        "initial current" if it is not zero, and "input spikes" if the stimulus has some onto the current.
     source_charge : ndarray, shape (n_neurons,)
         Charge that this neuron received from the recorded spikes of each neuron.
     """
@@ -248,7 +248,7 @@ class SpikeExplanation(Value, Drawn):
 def _charges_per_weight(spikes: SpikeTrain, n_spikes: int, since: float, until: float) -> np.ndarray:
     """Return the charge per weight that the first `n_spikes` of each source bring between two times."""
     times, sources = spikes.times[:n_spikes], spikes.neurons[:n_spikes]
-    # A spike before `since` brings charge from `since` on, a later spike from its own time on.
+    # A spike before `since` is counted from `since` on, and a later spike from the time of the spike on.
     amounts = _decrease(np.maximum(since - times, 0.0), until - np.maximum(times, since))
     return np.bincount(sources, weights=amounts, minlength=spikes.n_neurons)
 

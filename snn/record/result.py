@@ -38,7 +38,7 @@ class SimulationResult(Value, Drawn):
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
         All spikes if ``record_spikes=True``; the spikes of a clock are at the ends of their steps.  Otherwise
-        None: only counts of spikes are kept.
+        None, because only counts of spikes are kept.
     potentials : ndarray, shape (n_times, n_neurons), or None
         Potentials at the times ``potential_times``; NaN at times after the end of a runaway.
     n_steps : int or None

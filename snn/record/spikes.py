@@ -253,7 +253,7 @@ class SpikeTrain(Value, Saved, Drawn):
         """Return spikes per unit of time in (start, stop], shape (n_neurons,).
 
         If the interval begins with the run, the error falls like 1/t, and the first spikes of the run are
-        included.  If the interval begins later, neurons that fired only before it have rates that are exactly
+        included.  If the interval begins later, a neuron that fired only before the interval has the rate
         zero.
 
         Parameters

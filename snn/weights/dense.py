@@ -157,8 +157,7 @@ class DenseRows(Weights):
             Number of neurons.
         compute_rows : callable
             Function that gets an int array of indices, shape (n_sources,), and returns the rows of S with
-            these indices, shape (n_sources, n_neurons).  The function must not use the weights that are made
-            here.
+            these indices, shape (n_sources, n_neurons).  The function must not use the new weights.
         factor : float, default 1.0
             Factor of all strengths; -1 if a positive strength inhibits.
         """
