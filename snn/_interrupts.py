@@ -2,8 +2,8 @@
 
 CPython looks for signals when a function begins, when a loop repeats, and after a call.  Therefore Ctrl-C may
 interrupt an `__exit__` in Python before its first line.  Ctrl-C cannot come between an `__enter__` in C and
-its block, nor in a `finally` that only assigns, so C code restores the state.  A traceback keeps only the
-local variables of functions alive.
+its block, nor in a `finally` that only assigns, so C code restores the state.  A traceback keeps alive only
+the local variables of functions, not these objects.
 """
 
 import os
@@ -96,7 +96,7 @@ def _turn(changed: object) -> Undo | None:
     key, thread, undo = id(changed), threading.get_ident(), cast(Any, Undo())
     end = partial(_turns.pop, key, None)
     try:
-        if key not in _turns:  # nothing is called below, so no signal and no other thread can come
+        if key not in _turns:  # the next lines call nothing, so no signal and no other thread interrupts them
             _turns[key] = thread
             undo.call = end
             return undo

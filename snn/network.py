@@ -108,8 +108,8 @@ class NetworkState(Value, Saved, Described):
         Time of the state, in synaptic time constants.
     pending : array_like, shape (n_slots, n_neurons), optional
         On a clock with delays, the charge of spikes that have not arrived: row d arrives d steps after the
-        next step.  Each kind of current has one row more than the longest delay has steps.  The charge of
-        neurons in integers is an array of integers.
+        next step.  For a longest delay of d steps, there are d + 1 rows for each kind of current.  The charge
+        of neurons in integers is an array of integers.
     waiting : array_like, shape (n_neurons,), optional
         On a clock with a refractory time, the time until each neuron integrates again; by default 0.
     threshold_rise : array_like, shape (n_neurons,), optional

@@ -28,7 +28,7 @@ N_NAMED = 6  # number of lines with a colour and a name; all further lines are g
 # Smallest and largest height and width of a tick in a raster, in points (1/72 inch).  A tick of 2 points has
 # 2.8 pixels at 100 pixels per inch; a smaller tick would be invisible.
 TICK_HEIGHTS, TICK_WIDTHS = (2.0, 18.0), (0.8, 2.0)
-WANTED_COVER = 0.02  # part of the axes that the ticks should cover, within the limits of TICK_WIDTHS
+WANTED_COVER = 0.02  # share of the axes' area that ticks should cover, within TICK_WIDTHS
 # Largest number of ticks that are drawn as vectors: a file with a million vectors has tens of megabytes.
 MOST_VECTORS = 20_000
 LIGHTEST = 0.2  # count of spikes that would be drawn white; a cell with one spike is well visible
@@ -65,14 +65,14 @@ def raster(
     # Sizes are in points.  Ticks are almost as high as their rows.  Few ticks are drawn wider.
     width, height = (float(side) * 72.0 / ax.figure.dpi for side in ax.get_window_extent().size)
     tick = np.clip(0.8 * height / len(chosen), *TICK_HEIGHTS)
-    cover = max(len(times), 1) * tick / (width * height)  # part of the axes, if ticks are one point wide
+    cover = max(len(times), 1) * tick / (width * height)  # share of the area, if ticks are one point wide
     if cover * TICK_WIDTHS[0] <= 1.0:
         wide, is_large = np.clip(WANTED_COVER / cover, *TICK_WIDTHS), len(times) > MOST_VECTORS
         colours: Any = "C0"
         if groups:
             colours = [f"C{k}" for k in np.searchsorted(ends, rows, side="right")]
         ax.scatter(times, rows, marker="|", s=tick**2, linewidths=wide, color=colours, rasterized=is_large)
-    else:  # ticks would hide each other: draw counts in cells of at least one point
+    else:  # ticks would hide each other, so counts are drawn, in cells of at least one point
         bins = max(int(width), 1), min(len(chosen), max(int(height), 1))
         limits = ((spikes.start, spikes.stop), (-0.5, len(chosen) - 0.5))
         style: dict[str, Any] = {"cmap": "Blues", "norm": LogNorm(LIGHTEST), "rasterized": True}
@@ -242,7 +242,7 @@ def axes_of(ax: Axes | None) -> Axes:
 def named_lines(
     ax: Axes, x: np.ndarray, columns: np.ndarray, shown: np.ndarray, noun: str, **kwargs: Any
 ) -> list[Line2D]:
-    """Draw the `shown` columns as lines: the first N_NAMED in colours, with names; all others in grey."""
+    """Draw the `shown` columns as lines.  Only the first N_NAMED lines have colours and names."""
     lines = []
     for rank, index in enumerate(shown):
         style: dict[str, Any] = {"label": f"{noun} {index}"}

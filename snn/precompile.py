@@ -37,9 +37,9 @@ def warm_up(*, progress: bool = True) -> None:
     """Compile all kernels of `snn`, or load them from disk, so that no later call has to compile.
 
     Without `warm_up`, the first call that needs a kernel compiles this kernel.  Compiled kernels are stored
-    on disk for later processes: in the folder that the environment variable ``NUMBA_CACHE_DIR`` names,
-    otherwise in ``__pycache__`` next to the sources, or if this folder is not writable, in Numba's folder for
-    the user.  Call `warm_up` before starting many processes, building an image, or measuring time.
+    on disk for later processes.  The folder is named by the environment variable ``NUMBA_CACHE_DIR``, or else
+    it is ``__pycache__`` next to the sources, or if that is not writable, Numba's folder for the user.  Call
+    `warm_up` before starting many processes, building an image, or measuring time.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def warm_up(*, progress: bool = True) -> None:
 
 
 def run_tasks(sources: Sequence[Callable[[], Tasks]], *, progress: bool) -> None:
-    """Run all tasks, while a second process runs them in reverse order until this one has finished."""
+    """Run all tasks; until the end, a second process runs the same tasks in reverse order."""
     progress = checks.flag("progress", progress)
     todo = [task for source in sources for task in source().items()]
     second: subprocess.Popen[bytes] | None = None

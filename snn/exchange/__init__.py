@@ -1,6 +1,6 @@
 """Networks and spikes in the formats of other programs: NIR graphs, NIR's events, Brian2.
 
-Needs the extras ``sparsespike[nir]`` and ``sparsespike[brian2]``; nothing of them is imported before a
+Needs the extras ``sparsespike[nir]`` and ``sparsespike[brian2]``; these packages are imported only when a
 function is called.
 """
 

@@ -52,7 +52,7 @@ class Brian2Model(Described):
     def spikes(self) -> SpikeTrain:
         """Return all spikes so far, each at the end of the step in which its neuron reached the threshold.
 
-        Brian2 itself gives them the time at which that step begins.
+        In Brian2's own record a spike has the time at which this step begins.
         """
         second = checks.installed("brian2", extra="brian2").second
         return SpikeTrain(
@@ -79,8 +79,8 @@ def to_brian2(
     network : SpikingNetwork
         The network.
     time_step : float
-        Step of Brian2's clock, in synaptic time constants.  At 1e-3 most spike counts equal those of
-        `simulate`.
+        Step of Brian2's clock, in synaptic time constants.  With a step of 1e-3, most neurons have the same
+        spike count as in `simulate`.
     state : NetworkState, optional
         The state at the start; by default at rest at time 0.
     method : {"rk4", "euler"}, default "rk4"

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 LINEAR = ("Affine", "Linear", "Conv2d")
-# Kinds of nodes that are read, and the kinds from which each may get its values.
+# For each kind of node that is read: the kinds of nodes from which this node may get its values.
 SOURCES = {"IF": LINEAR, "LI": ("IF",), **dict.fromkeys(LINEAR, ("Input", "LI")), "Input": ()}
 SOURCES["Output"] = tuple(SOURCES)
 LEAKS = ": its membrane potential leaks, and the potential of a neuron here does not"
 REFUSED_KINDS = {"LIF": LEAKS, "CubaLIF": LEAKS, "Delay": ": spikes act at once here"}
 PARAMETERS = {"IF": ("v_threshold", "v_reset"), "LI": ("tau", "v_leak")}
-# Parameters that must have one value, and why.
+# For each parameter that must have one value: the value and the reason.
 FIXED = {
     "v_reset": (
         0,
@@ -39,7 +39,7 @@ FIXED = {
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class ImportedNetwork(Described):
-    """A network read from a NIR graph, and the neurons of each of its nodes.
+    """A network read from a NIR graph, and the neurons of each node of the graph.
 
     Attributes
     ----------
@@ -63,8 +63,8 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
 
         Input -> Affine, Linear or Conv2d -> IF -> LI -> Affine, Linear or Conv2d -> IF -> Output
 
-    Edges into one node add up, and one time constant, common to all LI, is the unit of time.  A Conv2d from
-    the neurons of a graph to themselves becomes `StencilWeights`.
+    The values of all edges into a node are added.  All LI nodes must have the same time constant, which
+    becomes the unit of time.  A Conv2d from the neurons of a graph to themselves becomes `StencilWeights`.
 
     Neurons are numbered node by node, sorted by name, as in a file, and within a node in the order of its
     array.  A 3-D node has (channel, row, column); its neurons are numbered by (row, column, channel), as on
@@ -119,12 +119,13 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
 
 
 class _Node(NamedTuple):
-    """A node that is read: the shapes of the values that it gets and gives, and its parameters."""
+    """A node that is read: the shapes of its input and of its output, and its parameters."""
 
     kind: str
     shape_before: tuple[int, ...]
     shape_behind: tuple[int, ...]
-    # Thresholds of an IF, tau of an LI; or weights, [target, source], of a Conv2d with row and column.
+    # Thresholds of an IF, tau of an LI, weights [target, source] of an Affine or Linear node, or weights
+    # [target, source, row, column] of a Conv2d.
     values: np.ndarray = np.empty(0)
     bias: np.ndarray = np.empty(0)
     stride: tuple[int, ...] = (1, 1)
@@ -142,7 +143,7 @@ class _Node(NamedTuple):
 
 
 def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, list[str]]]:
-    """Return the nodes of a graph, and the names of the nodes from which each gets its values."""
+    """Return the nodes of a graph, and for each node the names of the nodes from which it gets values."""
     checks.instance_of("graph", graph, nir.NIRGraph)
     nodes: dict[str, _Node] = {}
     for name, node in checks.instance_of("nodes of graph", graph.nodes, dict).items():
@@ -172,7 +173,7 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, li
             node, shape = nodes[target], nodes[source].shape_behind
             if not node.shape_before and node.kind in PARAMETERS:
                 node = nodes[target] = _Node(node.kind, shape, shape, np.broadcast_to(node.values, shape))
-            # Sizes must be equal; shapes too, unless one of them has a single axis.
+            # Sizes must be equal.  Shapes must be equal too, unless one of the two shapes has a single axis.
             is_flat, wanted = 1 in (len(shape), len(node.shape_before)), node.shape_before
             if math.prod(shape) != math.prod(wanted) or (shape != wanted and not is_flat):
                 raise ValueError(f"node {target!r} must get values of shape {wanted}; got {shape}")
@@ -180,7 +181,7 @@ def _checked_graph(nir: Any, graph: Any) -> tuple[dict[str, _Node], dict[str, li
 
 
 def _checked_signal(inputs: list[_Node], signal: Any) -> np.ndarray | None:
-    """Return the values of the input as a vector, if they were given."""
+    """Return the values of the input as a vector, or None without a signal."""
     if len(inputs) > 1:
         raise ValueError(f"graph must have one node of kind Input; got {len(inputs)}")
     if signal is None:
@@ -236,7 +237,7 @@ def _stencil(name: str, node: _Node) -> StencilWeights:
 
 
 def _node(name: str, node: Any) -> _Node:
-    """Return the shapes and parameters of a node, or raise an error if neurons here have no such part."""
+    """Return the shapes and parameters of a node; raise an error if neurons here cannot have them."""
     kind = type(node).__name__
     if kind not in SOURCES:
         reason = REFUSED_KINDS.get(kind, "")
@@ -283,7 +284,7 @@ def _node(name: str, node: Any) -> _Node:
 
 
 def _parameter(name: str, node: Any, what: str, shape: tuple[int | None, ...] | None = None) -> np.ndarray:
-    """Return a parameter of a node as a float64 array; a single number holds for all neurons."""
+    """Return a parameter of a node as a float64 array; a single number is repeated for all neurons."""
     value, sides = getattr(node, what), shape or ()
     is_number = None not in sides and (np.isscalar(value) or getattr(value, "shape", None) == ())
     array = checks.real_array(f"{what} of node {name!r}", value, shape=None if is_number else shape)

@@ -15,19 +15,20 @@ if TYPE_CHECKING:
     import nir
     from numpy.typing import ArrayLike
 
-# Most neurons whose weights are written as a dense array, which then has 512 MB.
+# Largest number of neurons whose weights are written as a dense array.  This array has 512 MB.
 LARGEST_DENSE = 8192
 
-# Thresholds with a smaller relative difference are one threshold that was rounded.
+# If the relative difference of two thresholds is smaller, only rounding made the thresholds different.
 SAME_THRESHOLD = 1e-12
 
-# Conventions that NIR leaves open, written into each graph as text; readers may ignore it.
+# Conventions that NIR leaves open.  Each graph contains this text, which readers may ignore.
 METADATA = {
     "start": "all potentials and currents are zero at time 0",
     "firing": "a neuron fires where its potential reaches the threshold",
     "ties": "neurons that reach their thresholds in one instant all fire in it",
 }
-# Entry of the metadata: dt, by which a reader recovers the weights of the network; 0 without steps.
+# Key of the metadata for dt, from which a reader recovers the weights of the network. dt is 0 for a graph
+# without steps.
 TIME_STEP = "time step"
 
 
@@ -54,25 +55,28 @@ def to_nir(
         Input -> Affine(D, beta) -> IF(r=1, v_threshold=theta, v_reset=0) -> Output
         IF -> LI(tau=1, r=1, v_leak=0) -> Affine(W^T, 0) -> IF
 
-    A spike, a unit impulse, lifts LI by r / tau = 1, which then decays as the synaptic current does; edges
-    into one node add up.  Graph and network have the same equations, number for number.
+    A spike is a unit impulse, which raises the value of LI by r / tau = 1.  The value of LI then decays as
+    the synaptic current does.  The values of all edges into a node are added.  So graph and network have the
+    same equations.
 
     Parameters
     ----------
     network : SpikingNetwork
-        The network.  `StencilWeights` become a Conv2d where biases are equal for all neurons of a channel;
-        all other forms become an array.
+        The network.  `StencilWeights` become a Conv2d if all neurons of a channel have the same bias.  All
+        other weights become an array.
     input_weights : array_like, shape (n_neurons, n_inputs), optional
-        D: what a constant input adds to the soma bias.  Without it the input is one number, without effect.
+        D: a constant input x adds D x to the soma bias.  By default the input is one number, which has no
+        effect.
     populations : mapping of str to int, optional
-        Names and numbers of neurons of consecutive parts of the network, such as layers.  Each becomes an IF
-        node of its own; weights between two are left out if all are zero.  By default one, "neurons".
+        Names and numbers of neurons of consecutive parts of the network, such as layers.  Each population
+        becomes a separate IF node.  If all weights from one population to another are zero, these weights are
+        left out.  By default there is one population, "neurons".
     time_constant : float, default 1.0
         The synaptic time constant in the graph's unit of time: 1e-2 for 10 ms in a graph in seconds.
     time_step : float, optional
-        dt, in synaptic time constants, for simulators whose numbers are all per step, such as sinabs.
-        The unit of time is then a step: the drive is the charge of a step, tau is 1 / dt, weights are
-        multiplied by 1 - e^-dt, and thresholds that differ by rounding are made equal; spikes are those of
+        dt, in synaptic time constants, for simulators that run in steps, such as sinabs.  The graph's unit of
+        time is then a step: the drive is the charge of a step, tau is 1 / dt, weights are multiplied by 1 -
+        e^-dt, and thresholds that differ by rounding are made equal.  The spikes are the spikes of
         ``Clock(dt)``, to the precision of the other simulator.
 
     Returns
@@ -89,7 +93,8 @@ def to_nir(
             )
         network, time_constant = _in_steps(network, checks.positive_number("time_step", time_step))
     nir = checks.installed("nir", extra="nir")
-    # The nodes that drive populations, with thresholds in the shape of each, and the weights between two.
+    # `drives`: for each population, the node that drives it, and its thresholds.  `synapses`: weights between
+    # two.
     drives: dict[str, tuple[Any, np.ndarray]]
     synapses: dict[tuple[str, str], Any]
     weights: Any = network.weights
@@ -135,7 +140,7 @@ def to_nir(
 
 
 def scaled(weights: Weights, factor: float) -> Weights | np.ndarray:
-    """Return weights times a factor; those of a grid stay on it, and others become an array."""
+    """Return weights times a factor: `StencilWeights` for `StencilWeights`, otherwise an array."""
     if isinstance(weights, StencilWeights):
         return StencilWeights(factor * weights.values, weights.grid_shape)
     return factor * weights.toarray()
@@ -208,8 +213,8 @@ def _convolutions(
 
     kernels, image = source.kernels / time_constant, source.image_shape
     drive = convolution(kernels, image, bias, source.stride, (0, 0))
-    # NIR's convolution reads: the target at q gets w[l, k, a, b] from q + (a, b) - reach.  Ours sends, so
-    # that offsets have the opposite sign.
+    # In NIR, the target at q gets w[l, k, a, b] from the source at q + (a, b) - reach.  `StencilWeights` has
+    # offsets from source to target, which have the opposite sign.
     kernels = weights.values[:, ::-1, ::-1].transpose(3, 0, 1, 2)
     none = np.zeros(weights.n_channels)
     between = convolution(kernels, weights.grid_shape, none, 1, weights.reach)

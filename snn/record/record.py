@@ -107,7 +107,7 @@ class Record(Value, Drawn):
         Parameters
         ----------
         times
-            See `current`; they must be after the start of the record.
+            Times after the start of the record, not decreasing.
         """
         start, stop = self.spikes.start, self.spikes.stop
         times = checked_times(times, start, stop, after_start=True)
@@ -122,8 +122,8 @@ class Record(Value, Drawn):
 
         The bias brought ``beta_i (t - t0)``, and the current h_i of the initial state, at time t1, brought
         ``h_i (e^-(t0 - t1) - e^-(t - t1))``.  If the neuron was not reset before, t0 is t1, and the initial
-        potential counts too.  With a stimulus, the bias is the drive, which changes with time, and an input
-        spike onto the current brings the same charge as a spike.
+        potential is one of the charges.  With a stimulus, the drive at each time replaces the bias, and input
+        spikes onto the current have the same equation as spikes.
 
         Parameters
         ----------
@@ -205,10 +205,10 @@ class SpikeExplanation(Value, Drawn):
     firing_threshold : float
         The threshold of the neuron.
     charges : dict of str to float
-        Charge of the drive, "bias"; and if there are any: "initial potential" and "initial current" at the
-        start of the record, and "input spikes" onto the current.
+        "bias" is the charge of the drive.  "initial potential" is present if the neuron did not fire before,
+        "initial current" if it is not zero, and "input spikes" if the stimulus has some onto the current.
     source_charge : ndarray, shape (n_neurons,)
-        Charge that the recorded spikes of each neuron brought.
+        Charge that this neuron received from the recorded spikes of each neuron.
     """
 
     spike: int
@@ -222,7 +222,7 @@ class SpikeExplanation(Value, Drawn):
     _shown: ClassVar = ("neuron", "time", "since", "source_charge", "firing_threshold")
 
     def parts(self, n_sources: int = 5) -> list[tuple[str, float]]:
-        """Return (name, charge) pairs; all sources except the largest `n_sources` share one pair."""
+        """Return (name, charge) pairs; one pair has the sum of all but the largest `n_sources` sources."""
         parts = list(self.charges.items())
         n_sources = checks.positive_integer("n_sources", n_sources)
         largest = np.argsort(-np.abs(self.source_charge), kind="stable")[:n_sources]
@@ -248,7 +248,7 @@ class SpikeExplanation(Value, Drawn):
 def _charges_per_weight(spikes: SpikeTrain, n_spikes: int, since: float, until: float) -> np.ndarray:
     """Return the charge per weight that the first `n_spikes` of each source bring between two times."""
     times, sources = spikes.times[:n_spikes], spikes.neurons[:n_spikes]
-    # A spike before `since` brings charge from `since` on, a later spike from its own time on.
+    # A spike before `since` is counted from `since` on, and a later spike from the time of the spike on.
     amounts = _decrease(np.maximum(since - times, 0.0), until - np.maximum(times, since))
     return np.bincount(sources, weights=amounts, minlength=spikes.n_neurons)
 

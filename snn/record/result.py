@@ -28,7 +28,8 @@ class SimulationResult(Value, Drawn):
     spike_counts : ndarray of int, shape (n_neurons,)
         Number of spikes of each neuron in this run; for neurons in integers, the number of messages.
     average_soma_current : ndarray, shape (n_neurons,)
-        u: the mean of the soma current mu over this run, including charge that leaked or was refused.
+        u: the mean of the soma current mu over this run.  It includes charge that leaked away, or that the
+        neuron refused while it was refractory.
     window_moments : ndarray, shape (n_neurons, 3)
         Sums of t^2, t^3 and t^4 over the spikes of each neuron, with t the time since this run began.
     start : NetworkState
@@ -37,7 +38,7 @@ class SimulationResult(Value, Drawn):
         State of the network at the end; pass it to the next run.
     spikes : SpikeTrain or None
         All spikes if ``record_spikes=True``; the spikes of a clock are at the ends of their steps.  Otherwise
-        None: only counts of spikes are kept.
+        None, because only counts of spikes are kept.
     potentials : ndarray, shape (n_times, n_neurons), or None
         Potentials at the times ``potential_times``; NaN at times after the end of a runaway.
     n_steps : int or None

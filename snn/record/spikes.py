@@ -252,8 +252,9 @@ class SpikeTrain(Value, Saved, Drawn):
     def rate(self, *, start: float | None = None, stop: float | None = None) -> np.ndarray:
         """Return spikes per unit of time in (start, stop], shape (n_neurons,).
 
-        If the interval begins with the run, the error falls like 1/t, and every early spike counts.  If the
-        interval begins later, neurons that fired only before it have rates that are exactly zero.
+        If the interval begins with the run, the error falls like 1/t, and the first spikes of the run are
+        included.  If the interval begins later, a neuron that fired only before the interval has the rate
+        zero.
 
         Parameters
         ----------
@@ -286,8 +287,9 @@ class SpikeTrain(Value, Saved, Drawn):
 
             a_i = 1/T sum_k w((t_ik - start) / T)        w(s) = 30 s^2 (1 - s)^2
 
-        The window gives little weight to the first transient of a network.  If its potentials have bounded
-        primitives, the error falls like 1/T^2, and that of `rate` like 1/T (docs/theory.md, section 4).
+        The window gives little weight to the first transient of a network.  If the network's potentials have
+        bounded primitives, the error falls like 1/T^2, and the error of `rate` falls like 1/T
+        (docs/theory.md, section 4).
 
         Parameters
         ----------
@@ -351,7 +353,8 @@ def interval_counts(
     spikes: SpikeTrain, times: np.ndarray, *, start: float | None = None, amounts: np.ndarray | None = None
 ) -> np.ndarray:
     """Return how often each neuron fired between successive times, from `start` on."""
-    # Without `start`, all spikes up to the first time count.  A spike counts as 1, or as its amount.
+    # Without `start`, the first count contains all spikes up to the first time.  With `amounts`, each spike
+    # adds its amount to a count, otherwise 1.
     first = 0 if start is None else np.searchsorted(spikes.times, start, side="right")
     edges = np.concatenate([[first], np.searchsorted(spikes.times, times, side="right")])
     counts = np.empty((len(times), spikes.n_neurons), dtype=np.int64 if amounts is None else np.float64)

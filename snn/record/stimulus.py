@@ -35,7 +35,7 @@ class Stimulus(Value, Described):
         Times of the changes of the drive, in the time of the run; increasing.  Before the first change, the
         drive is the soma bias.
     drive : array_like, shape (n_changes, n_neurons), optional
-        The drive from each of these times on, in place of the soma bias.
+        Row k is the drive from ``drive_times[k]`` on.  It replaces the soma bias.
     spikes : SpikeTrain, optional
         Input spikes; the neurons of this train are the sources.
     weights : array_like or scipy.sparse matrix, shape (n_sources, n_neurons), optional
@@ -121,7 +121,7 @@ class Stimulus(Value, Described):
     def between(self, start: float, stop: float) -> Stimulus:
         """Return the changes with start <= time < stop, for a run over this interval.
 
-        The drive before the first of these changes is not included: see `drive_at`.
+        The result does not contain the drive before its first change; `drive_at` returns that drive.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ def drive_charge(stimulus: Stimulus | None, times: np.ndarray, soma_bias: np.nda
     spikes = stimulus.spikes
     if spikes is None or stimulus.onto == ONTO_CURRENT:
         return charge
-    # At time t, a spike at t_k has added a charge of its weights times t - t_k.
+    # A spike at t_k changes the drive by its weights, so it has brought weights times (t - t_k) until time t.
     counts, sums = (
         cumulative_counts(spikes, times, start=times[0], amounts=amounts)
         for amounts in (None, spikes.times - times[0])

@@ -3,7 +3,8 @@
 Indices have the order ``weights[source, target]``, and a positive weight excites.  Each form of weights is
 one subclass of `Weights`:
 
-- `DenseRows`: a dense row for each source, possibly computed when it fires, or shared by sign pairs;
+- `DenseRows`: a dense row for each source, which may be computed when the source fires; sign pairs share
+  rows;
 - `Segments`: dense blocks between ranges of neurons, whose values may change between runs;
 - `SparseWeights`: a SciPy sparse matrix;
 - `StencilWeights`: the same weights at every position of a grid.

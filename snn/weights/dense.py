@@ -37,7 +37,7 @@ class _Rows:
         self._place(stored, row_of, self.n_stored)
 
     def _place(self, stored: np.ndarray, row_of: np.ndarray, n_stored: int) -> None:
-        """Set the rows: `stored` may have room for more rows; `row_of` is the place of each row, or -1."""
+        """Set the rows: row j is ``stored[row_of[j]]``, or missing if ``row_of[j]`` is -1."""
         # All attributes are set at once, for Ctrl-C and for threads that read.  Stored rows never change.
         flat = same_type(stored, np.float64), same_type(row_of, np.int64)
         assign(self, _stored=stored, n_stored=n_stored, flat=flat)
@@ -68,7 +68,7 @@ class _Rows:
     def compute(
         self, sources: np.ndarray, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
-        """Compute missing rows: at most `at_most` rows, the ones with the largest priority."""
+        """Compute at most `at_most` missing rows, first the rows with the largest priority."""
         if self._compute_rows is None:
             return
         with self._lock:
@@ -156,8 +156,8 @@ class DenseRows(Weights):
         n_neurons : int
             Number of neurons.
         compute_rows : callable
-            Function of an int array of indices, shape (n_sources,), that returns these rows of S, shape
-            (n_sources, n_neurons).  The function must not use the weights that are made here.
+            Function that gets an int array of indices, shape (n_sources,), and returns the rows of S with
+            these indices, shape (n_sources, n_neurons).  The function must not use the new weights.
         factor : float, default 1.0
             Factor of all strengths; -1 if a positive strength inhibits.
         """
@@ -176,7 +176,8 @@ class DenseRows(Weights):
             [[  L,  X - L ],
              [ X - L,  L  ]]
 
-        The 2n x 2n matrix is never built: a spike reads one row of L, which both objects share.
+        The 2n x 2n matrix is never built.  A spike reads one row of L, and the new weights use the rows of L
+        without a copy.
 
         Parameters
         ----------

@@ -38,7 +38,7 @@ class Weights(Value, Described, ABC):
 
     def tocsr(self) -> sparse.csr_array:
         """Return the weights in compressed rows, one row for each source, without stored zeros."""
-        # SciPy's conversion of an array takes up to ten times as long.
+        # This code takes as little as a tenth of the time of SciPy's conversion of an array.
         array = self.toarray()
         kept = array != 0.0
         targets = np.broadcast_to(np.arange(len(array)), array.shape)[kept]
@@ -70,7 +70,7 @@ class Weights(Value, Described, ABC):
     def compute_rows(
         self, sources: np.ndarray, *, at_most: int | None = None, priority: np.ndarray | None = None
     ) -> None:
-        """Compute missing rows of weights: at most `at_most`, for the sources with the largest priority."""
+        """Compute at most `at_most` missing rows of weights, first those of the largest priority."""
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:

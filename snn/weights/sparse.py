@@ -23,7 +23,8 @@ def checked_rows(name: str, value: Any) -> sparse.csr_array:
     if value.ndim != 2:
         raise ValueError(f"{name} must be 2-D, (source, target); got shape {value.shape}")
     _require_valid_indices(name, value)
-    # Kernels take 64-bit indices.  If the matrix has them too, its arrays are stored only once.
+    # Kernels take 64-bit indices.  If the indices of the matrix have 64 bits, SciPy's matrix and the kernels
+    # share its arrays.
     rows = sparse.csr_array(value, dtype=np.float64)
     matrix = sparse.csr_array(
         (rows.data.copy(), rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), shape=value.shape

@@ -133,7 +133,7 @@ class StencilWeights(Weights):
         return np.where(inside, self.values[channel, i % n_rows, j % n_columns, place[2]], 0.0)
 
     def _offsets(self) -> Iterator[tuple[int, int, tuple[slice, ...], tuple[slice, ...]]]:
-        """Yield, for each offset: its indices in `values`, and the slices of its sources and targets."""
+        """Yield (indices in `values`, slices of sources, slices of targets) for each offset."""
         for i, j in np.ndindex(self.values.shape[1:3]):
             shifts = i - self.reach[0], j - self.reach[1]
             if abs(shifts[0]) >= self.grid_shape[0] or abs(shifts[1]) >= self.grid_shape[1]:
