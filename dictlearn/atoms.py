@@ -33,7 +33,7 @@ def require_positive_norms(name: str, atoms: np.ndarray) -> None:
 
 
 def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (unit rows, norms, exponents); the norm of a row, norm * 2**exponent, may be beyond floats."""
+    """Return unit rows, norms and exponents; a row's norm is norm * 2**exponent, which may overflow."""
     # Shapes: unit (n_rows, n_values); norms (n_rows, 1); exponents (n_rows, 1).
     scaled, exponents = scaled_by_power_of_two(rows, axis=1)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)

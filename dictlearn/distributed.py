@@ -26,9 +26,10 @@ class ClusterSamples(Samples):
     """Signals in a file that the workers of a Dask cluster read, in place of an array in memory.
 
     `learn_dictionary`, `new_learner` and `continue_learning` take these signals.  For each batch the network
-    is sent to the workers once.  Workers read samples and run the network on `rows_per_task` of them at a
-    time.  Observations return in the order of the samples, and weights change in the calling process.  The
-    bits are the same as from an array in memory, for any number of workers, even if workers die.
+    is sent to the workers once.  In each task, a worker reads `rows_per_task` samples and runs the network on
+    these samples.  Observations return in the order of the samples, and weights change in the calling
+    process.  The bits are the same as from an array in memory, for any number of workers, even if workers
+    die.
 
     Parameters
     ----------
@@ -75,7 +76,7 @@ class ClusterSamples(Samples):
         return np.ascontiguousarray(self._file[rows], dtype=np.float64), None
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch on the workers, which repeat the tasks of workers that die."""
+        """Run a batch on the workers; if a worker dies, another worker repeats its tasks."""
         n_rows = self._rows_per_task
         starts = range(0, batch.n_rows, n_rows)
         futures = self._client.map(

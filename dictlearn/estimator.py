@@ -70,8 +70,8 @@ class SpikingDictionaryLearning(Coder):
         learned with non-negative codes; `transform` then codes split signals if `positive_code` is True, and
         otherwise the original signals in ``components_``.
     positive_dict : bool, default False
-        Whether atoms must not be negative; False for split signals.  If codes and the signals of the first
-        call are not negative either, the network is smaller, and later signals must not be negative.
+        Whether atoms must not be negative; False for split signals.  If atoms, codes and the signals of the
+        first call are not negative, the network is smaller, and later signals must not be negative.
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
         Atoms to start from, which are split like the signals and scaled to unit norm, or a network.  The
         default is a `random_dictionary`.
@@ -145,14 +145,15 @@ class SpikingDictionaryLearning(Coder):
         Raises
         ------
         RunawayFeedbackError
-            If the network runs away.  Attributes then have their values after the last whole batch.
+            If the network runs away.  The attributes then describe the learner after the last whole batch.
 
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
             If some atoms are dead at the end, all atoms are silent, or alpha exceeds every correlation.
         IllPosedWarning
-            If one percent of the signals have more than half of the energy, or their mean has 85 % of it.
+            If one percent of the signals have more than half of the energy, or if the mean of the signals has
+            more than 85 % of the energy.
         """
         new = copy.copy(self)
         try:
@@ -167,10 +168,10 @@ class SpikingDictionaryLearning(Coder):
     def partial_fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from signals once, in their order and in batches of `batch_size`; one signal is enough.
 
-        The first call, unless it follows `fit`, sets the number of atoms, the start and the scale: the root
-        mean square norm of its signals, which must not all be zero, also scales the signals of later calls.
-        Other parameters may change between calls.  Only `fit` uses `max_iter`, `checkpoint`, `callback` and
-        `progress`, and only `fit` warns; see ``dead_atoms_``.
+        The first call, unless it follows `fit`, sets the number of atoms, the start and the scale.  The scale
+        follows from the root mean square norm of the signals in the first call, which must not all be zero.
+        Later calls use the same scale.  Other parameters may change between calls.  Only `fit` uses
+        `max_iter`, `checkpoint`, `callback` and `progress`, and only `fit` warns; see ``dead_atoms_``.
         """
         is_first, new = not hasattr(self, "learner_"), copy.copy(self)
         n_threads = thread_count(self.n_jobs)

@@ -51,7 +51,8 @@ def tasks() -> precompile.Tasks:
         name = (
             f"learning from {readout}, {inputs} inputs, {type(rule).__name__}, batches of {batch_size}{clock}"
         )
-        # The first case has more atoms than LATERAL_BLOCK, the second fewer atoms than a batch has rows.
+        # One case has more atoms than LATERAL_BLOCK, and the other case has fewer atoms than a batch has
+        # rows.
         n_atoms = LATERAL_BLOCK + 1 if batch_size == 1 else 3
         options: Any = {"settings": settings, "n_samples": 4, "rng": 0, "n_jobs": 1}
         runs[name] = partial(learn_dictionary, signals, n_atoms, **options)

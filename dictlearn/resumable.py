@@ -103,7 +103,7 @@ class Course(Value):
                 folder = Path(self.checkpoint).absolute().parent
             except TypeError:
                 raise TypeError(f"checkpoint must be a path; got {type(self.checkpoint).__name__}") from None
-            # Check the folder now, because the first save comes ten thousand samples later.
+            # Check the folder now, because the first checkpoint comes only after many samples.
             is_there = folder.is_dir()
             if not is_there or not os.access(folder, os.W_OK):
                 rule = "can be written" if is_there else "exists"
@@ -184,7 +184,7 @@ def _require_before(name: str, learner: Resumable, end: int) -> None:
 
 
 def digest(arrays: Iterable[np.ndarray]) -> str:
-    """Return a short text that changes if any number of the arrays changes."""
+    """Return a hash of the arrays as a short text."""
     total = hashlib.blake2b(digest_size=16)
     for array in arrays:
         total.update(np.ascontiguousarray(array).data)

@@ -33,7 +33,8 @@ class SizeComparison(Value, Drawn):
     scores : ndarray of object, shape (n_sizes, n_seeds)
         The result of `mean_objective` for each dictionary.
     positive_code : bool
-        True: codes are not negative.  False: an atom and its negative count as the same atom.
+        True: codes are not negative.  False: codes have either sign, and an atom and its negative count as
+        the same atom.
     """
 
     dictionaries: np.ndarray

@@ -76,8 +76,8 @@ def denoise(
     dictionary : array_like, shape (n_atoms, n_pixels)
         One atom per row, for codes of either sign; apply `join_channels` to atoms of two channels.
     patch_size : int or (int, int)
-        Side of a square patch, or (height, width), in pixels; n_pixels is their product.  For a signal, the
-        length of a window.
+        Side of a square patch, or (height, width), in pixels; n_pixels is height times width.  For a signal,
+        the length of a window.
     noise_level : float, optional
         Standard deviation of the noise, in units of the image: 25 of 255 is 0.1 for an image from 0 to 1.  If
         all values are integers, of any dtype, the noise level is at least 0.29.
@@ -152,7 +152,7 @@ def _penalty_of(image: np.ndarray, dictionary: np.ndarray, noise_level: Any, pen
         raise ValueError(f"noise_level or penalty must be given, and not both; got {got}")
     if penalty is None:
         noise_level = checks.positive_number("noise_level", noise_level)
-        # An image of integers may have any dtype.  The unit of an image of zeros and ones is unknown.
+        # An image of integers may have any dtype.  If an image has only zeros and ones, its unit is unknown.
         is_of_integers = np.ptp(image) > 1.0 and bool((image == np.rint(image)).all())
         if is_of_integers and noise_level < INTEGER_NOISE:
             raise ValueError(

@@ -42,8 +42,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         sum_x 1/2 ||x - sum_p sum_k a_(p, k) kernel_k placed at p||^2 + alpha ||a||_1
 
     The spiking network (`solve_spiking`) codes a batch of crops to a certified `tol`.  Then one kernel after
-    the other is optimised for the codes of all batches so far; only sums over these codes are kept.  Only
-    the codes come from spikes.
+    the other is optimised for the codes of all batches so far; only sums over these codes are kept.  Spikes
+    compute the codes, but the optimisation of kernels uses no spikes.
 
     `X` is a list of images of any sizes, or an array of images of one size: grey (height, width) or colour
     (height, width, 3), of integers (uint8, uint16: white is one) or floats.  An array of three dimensions has
@@ -64,7 +64,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     positive : bool, default False
         Whether codes must not be negative.
     max_iter : int, default 1
-        Number of passes of `fit` through the images; a pass has random crops of the images' total area.
+        Number of passes of `fit` through the images.  The random crops of a pass have about as many pixels as
+        the images.
     crop_size : int or (int, int), optional
         Side of the crops, or (rows, columns), in pixels; for signals, the length of crops.  Smaller images
         give smaller crops.  The default is 64 pixels or four kernel sides, whichever is more; for signals
@@ -221,14 +222,14 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     def inverse_transform(
         self, X: list[sparse.csr_array] | sparse.csr_array | ArrayLike, images: list[np.ndarray] | ArrayLike
     ) -> list[np.ndarray] | np.ndarray:
-        """Return the images that codes and backgrounds make.
+        """Return the images reconstructed from codes and backgrounds.
 
         Parameters
         ----------
         X : list of array_like, shape (1, n_atoms) each, or array_like, shape (n_images, n_atoms)
             Codes, dense or sparse, as `transform` returns them.
         images : list of images or signals, or array_like
-            The images that were transformed, which have the sizes and backgrounds.
+            The images that were transformed, from which sizes and backgrounds are taken.
 
         Returns
         -------

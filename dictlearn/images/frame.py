@@ -13,12 +13,12 @@ from snn.base.value import Value
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
 from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
-# NumPy types of integers that are brightness, from 0 to the largest value of the type.
+# NumPy integer types whose values mean brightness, from 0 (black) to the largest value of the type (white).
 BRIGHTNESS = (np.uint8, np.uint16)
 # Largest length of the last axis of an array for which the axis may be channels.
 MOST_CHANNELS = 4
 BACKGROUNDS = ("smooth", "mean", "none")
-# Largest detail, as a share of the largest value of an image, that is a rounding error.
+# A detail is a rounding error if it is at most this share of the largest value of the image.
 DETAIL_ROUNDING = 1e-13
 
 
@@ -40,7 +40,7 @@ class Frame(NamedTuple):
     def kernels(
         self, name: str, value: ArrayLike, n_kernels: int | None, size: tuple[int, int]
     ) -> np.ndarray:
-        """Check kernels for images of this form, and return them as kernels of planes."""
+        """Check the shape of kernels against this form, and return kernels of planes."""
         shape = (n_kernels, *size[self.is_signal :], *self.channels)
         meaning = "(n_kernels, height, width[, n_channels]), of signals (n_kernels, length[, n_channels])"
         return checks.real_array(name, value, shape=shape, meaning=meaning).reshape(-1, *size, *self.channels)
@@ -51,7 +51,7 @@ class Frame(NamedTuple):
 
 
 def frame_of(images: Any, n_channels: int | None = None) -> tuple[Frame, list[np.ndarray]]:
-    """Return the form of images or signals, and their planes; see `as_pixels`."""
+    """Return the form of images or signals, and their planes of pixels; see `as_pixels`."""
     if n_channels is not None:
         n_channels = checks.positive_integer("n_channels", n_channels)
     if not isinstance(images, (np.ndarray, list, tuple)):
@@ -94,7 +94,7 @@ def as_pixels(image: ArrayLike, *, n_channels: int | None = None) -> np.ndarray:
     """Return an image as floats, and a signal of one dimension as an image of one row.
 
     Unsigned integers of 8 and 16 bits in an image are divided by the largest of their type, 255 or 65,535;
-    True becomes 1 and False 0.  Floats, and all numbers of a signal, keep their values, in any unit.
+    True becomes 1 and False 0.  Floats, and signals of any type, keep their values, in any unit.
 
     Parameters
     ----------
@@ -264,7 +264,7 @@ def prepared_plane(
 
 
 def _padding(shape: tuple[int, ...], padded: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return the pixels of padding (before, after), vertical and horizontal; an odd pixel comes after."""
+    """Return numbers of padding rows and columns, each (before, after); an odd one comes after."""
     missing = (new - old for old, new in zip(shape[:2], padded, strict=False))
     return [(n // 2, n - n // 2) for n in missing]
 
@@ -312,7 +312,7 @@ class CodedImage(Drawn):
 
     @property
     def image(self) -> np.ndarray:
-        """The image that the code and the background give, in the shape of the original."""
+        """The image reconstructed from the code and the background, in the shape of the original image."""
         return self.prepared.restore(self.problem.reconstruct(self.result.sparse_codes))
 
     @property

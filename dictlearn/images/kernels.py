@@ -91,7 +91,7 @@ class KernelLearner(Resumable):
 
     @property
     def kernels(self) -> np.ndarray:
-        """A copy of the kernels, at norm one, in the shape of the start."""
+        """A copy of the kernels, scaled to norm one, with the shape of the kernels at the start."""
         kernels = self._kernels.reshape(len(self._kernels), -1)
         return (kernels / np.linalg.norm(kernels, axis=1, keepdims=True)).reshape(self._shape)
 
@@ -107,7 +107,7 @@ class KernelLearner(Resumable):
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """The figures of each batch, whose codes use the kernels before the batch."""
+        """The history of learning, by batch: each batch is coded with the kernels from before the batch."""
         # The number of images so far, and means: objective, 1/2 ||x||^2, relative gap, nonzeros and spikes.
         return self._history.columns()
 

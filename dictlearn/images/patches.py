@@ -107,7 +107,7 @@ def reconstruct_from_patches(
     *,
     stride: int = 1,
 ) -> np.ndarray:
-    """Return the image that patches make at the places of `extract_patches`; overlaps are averaged.
+    """Return the image reconstructed from patches in the order of `extract_patches`; overlaps are averaged.
 
     Parameters
     ----------

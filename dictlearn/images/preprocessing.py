@@ -7,7 +7,7 @@ from dictlearn.atoms import scaled_by_power_of_two, unit_rows
 from snn._interrupts import float_errors
 from snn.base import checks
 
-# Largest standard deviation of a filtered image that is only rounding, as a share of the image's own.
+# A filtered image is only rounding errors if its standard deviation is at most this share of the original's.
 FILTER_ROUNDING = 1e-12
 
 
@@ -94,7 +94,8 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
 
     References
     ----------
-    Olshausen and Field (1997), Vision Research 37, 3311-3325: cutoff at 200 cycles a picture, of 512 pixels.
+    Olshausen and Field (1997), Vision Research 37, 3311-3325.  They filter pictures of 512 x 512 pixels with
+    a cutoff at 200 cycles per picture.
     """
     image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
     cutoff = checks.positive_number("cutoff", cutoff)

@@ -336,7 +336,7 @@ def _starting_dictionary(samples: Samples, n_atoms: int, settings: LearningSetti
     least = (1.0 - settings.initial_potential) / settings.duration / samples.scale(settings.amplitude)
     if np.mean(_drives(sample, start, settings).max(axis=1) > least) > 0.5:
         return start
-    least_weight = settings.signs.least_weight  # signals may be negative even if atoms may not
+    least_weight = settings.signs.least_weight  # signals may be negative even if atoms may not be
     return unit_norm(start + unit_norm(np.maximum(np.resize(sample, start.shape), least_weight)))
 
 

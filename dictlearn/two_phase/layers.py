@@ -36,7 +36,7 @@ class Signs(NamedTuple):
 
     @property
     def least_weight(self) -> float:
-        """The smallest weight that learning may make."""
+        """The lower bound of all weights during learning."""
         return 0.0 if self.positive_atoms else -np.inf
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class Layers:
         return _end(self.predictions or self.coding)
 
     def connections(self, gamma: float, offsets: Sequence[int]) -> list[Connection]:
-        """Return the connections at feedback gamma; `offsets` are the places of F, H and B in one array."""
+        """Return the connections at feedback gamma; F, H and B begin at `offsets` in the array of weights."""
         links = []
         for coding in self.coding:
             for source in (*self.inputs, *self.predictions):

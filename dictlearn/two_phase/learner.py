@@ -52,7 +52,8 @@ class TwoPhaseLearner(Resumable):
     settings : LearningSettings
         The settings of the clock, the phases and the learning rule.
     scale : float
-        Factor of the signals on their way to the network: `amplitude` over their root mean square norm.
+        Factor by which the signals are multiplied before they enter the network: `amplitude` over their root
+        mean square norm.
     rounding_seed : int, default 0
         Seed of stochastic rounding, if the weight format in `settings` uses it.
 
@@ -181,10 +182,10 @@ class TwoPhaseLearner(Resumable):
     def history(self) -> dict[str, np.ndarray]:
         """The history of learning: a dict of arrays with an entry for each thousand samples.
 
-        Means over a thousand samples, as the network observes them: objective, nonzeros, spikes (per sample)
-        and disturbance (``||g_D|| / ||kappa x||`` over nonzero signals: how much feedback changes the input
-        layer).  Figures of the weights after these samples: consistency, symmetry, and the least, median and
-        largest norm of an atom.
+        Four columns are means over a thousand samples, as the network observes them: objective, nonzeros,
+        spikes (per sample) and disturbance (``||g_D|| / ||kappa x||`` over nonzero signals, which says how
+        much feedback changes the input layer).  Five columns are figures of the weights after these samples:
+        consistency, symmetry, and the least, median and largest norm of an atom.
         """
         return self._history.columns()
 
@@ -206,7 +207,8 @@ class TwoPhaseLearner(Resumable):
         """Freeze the chosen atoms, and no others, from the next batch on.
 
         Frozen atoms still code, but neither the rule nor replacement changes them.  Their lateral weights
-        follow F B while the other atoms learn.  If a frozen atom is on trial, all trials end as lost.
+        follow F B while the other atoms learn.  If a frozen atom is on trial, all trials end, and the old
+        atoms return.
 
         Parameters
         ----------
@@ -219,7 +221,7 @@ class TwoPhaseLearner(Resumable):
         """Silence the chosen coding neurons, and no others, from the next batch on.
 
         The other neurons learn what silent neurons have coded.  Atoms of silent neurons do not change.  If
-        such an atom is on trial, all trials end as lost.
+        the atom of a silenced neuron is on trial, all trials end, and the old atoms return.
 
         Parameters
         ----------
@@ -296,7 +298,7 @@ class TwoPhaseLearner(Resumable):
         return objective
 
     def batch(self, n_signals: int) -> Batch:
-        """Return the batch that the network runs next, with its present penalties and probes.
+        """Return the next batch: its size and position, its penalties and its probes.
 
         Parameters
         ----------
@@ -412,7 +414,8 @@ class TwoPhaseLearner(Resumable):
         """Round weights to their number format; return the number of weights outside its range."""
         if self.settings.weight_format is None:
             return 0
-        # The random stream follows from the seed and `n_samples`, so that a file needs no generator's state.
+        # The seed and `n_samples` determine the random stream, so that a file need not save a generator's
+        # state.
         rng = np.random.default_rng([self.rounding_seed, 1, self.n_samples])
         return synapses.round(self.settings.weight_format, rng)
 

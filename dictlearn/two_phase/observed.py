@@ -48,7 +48,7 @@ class PhaseSettings(Value):
 
     @cached_property
     def signs(self) -> Signs:
-        """The flags that say which numbers must not be negative."""
+        """The flags that say whether atoms, codes and signals must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
 
@@ -72,7 +72,7 @@ class Batch:
     probe_drive : ndarray, shape (n_probes,)
         The drive of each probed atom at gamma = 0.
     scale : float
-        Factor of the signals on their way to the network.
+        Factor by which the signals are multiplied before they enter the network.
     settings : LearningSettings
         The settings of the clock and of the phases.
     """
@@ -106,7 +106,7 @@ class Batch:
         stop: int | None = None,
         n_threads: int = 1,
     ) -> Observed:
-        """Return what neurons observe of rows `start` to `stop`, which have these `signals` and `mask`."""
+        """Run rows `start` to `stop`, which have these `signals` and `mask`; return what neurons observe."""
         rows = np.arange(self.n_rows)[start:stop]
         n_signals, probes = len(signals), rows[len(signals) :] - self.n_signals
         inputs, coding = np.zeros((len(rows), synapses.n_inputs)), np.empty((len(rows), synapses.n_atoms))

@@ -32,8 +32,9 @@ Result = TypeVar("Result")
 # expected number, which counts the inputs without feedback and the coding neuron that they excite most.
 SPIKES_ALLOWED = 20.0
 LEAST_SPIKES_ALLOWED = 2_000
-# Largest expected number of spikes of one signal in a phase.  Learning takes hundreds of spikes, long runs
-# hundreds of thousands; ten million spikes would take from ten seconds to minutes for each signal.
+# Largest expected number of spikes of one signal in a phase.  Learning takes hundreds of spikes for each
+# signal, and long runs take hundreds of thousands.  Ten million spikes would take from ten seconds to minutes
+# for each signal.
 MOST_SPIKES_EXPECTED = 1e7
 # Least number of neurons, over all signals, for each thread on a clock.  Threads with fewer mostly wait.
 NEURONS_PER_THREAD = 2**15
@@ -49,7 +50,7 @@ class RunawayFeedbackError(RuntimeError):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Phase(Value, Drawn):
-    """Observations of the neurons in one phase, a row for each signal; a pair of neurons has one column.
+    """Observations of the neurons in one phase: one row for each signal, one column for each input or atom.
 
     Attributes
     ----------
@@ -110,7 +111,8 @@ def run_phases(
     numbers: np.ndarray | None = None,
 ) -> list[Phase]:
     """Run a copy of the network for each signal through two phases, and keep all states between them."""
-    # `signals` and `coding` drive inputs and coding neurons at gamma = 0.  Errors name signals by `numbers`.
+    # `signals` and `coding` drive inputs and coding neurons at gamma = 0.  Error messages call signals by
+    # their entries in `numbers`.
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
     thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(time, duration)
 
@@ -121,8 +123,8 @@ def run_phases(
         _, allowed = _driven(synapses, signals, coding, 1.0, duration, rows, numbers)
         drives = layers.drives(signals, coding)
         for mask in masks:
-            # All signals share the same weights, so an unknown input needs a separate neuron.  One of the two
-            # neurons of each input is silent, and its observations are not read.
+            # All signals share the same weights, so an unknown input needs a separate neuron.  One of these
+            # two neurons is silent, and the observations of the silent neuron are not read.
             for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
                 drives[:, known.neurons][~mask] = SILENCING_DRIVE
                 drives[:, predicted.neurons][mask] = SILENCING_DRIVE
@@ -173,8 +175,9 @@ def run_graded(
     updates_per_call: int = UPDATES_PER_CALL,
 ) -> list[np.ndarray]:
     """Run a copy of the network with graded inputs for each signal; both phases have feedback."""
-    # `synapses.closed_rows` must be for kappa; only clocks take a mask.  The result has the spikes of each
-    # signal and, for the second phase, whether each coding neuron fired, its filtered spikes, g_D and g_H.
+    # `synapses.closed_rows` must be computed for `kappa`.  A mask needs a clock.  The result has the spikes
+    # of each signal and, for the second phase, whether each coding neuron fired, its filtered spikes, g_D and
+    # g_H.
     layers = synapses.graded_layers
     assert synapses.closed_rows is not None
     thresholds = layers.thresholds(synapses.closed_rows)
@@ -227,8 +230,8 @@ def _unseen(
     if known is None:
         return np.empty((0, n_inputs), dtype=np.bool_), *np.empty((2, 0, 0)), forward, np.empty(0)
     n_known, rest = known.sum(axis=1), 1.0 - kappa
-    # M selects the known inputs.  If less than half are known, kernels sum over them; otherwise kernels
-    # subtract the sum over the unknown inputs from F B = (H - closed) / kappa.
+    # M selects the known inputs.  If less than half of the inputs are known, kernels sum over the known
+    # inputs.  Otherwise kernels subtract the sum over the unknown inputs from F B = (H - closed) / kappa.
     of_lateral = np.where(2 * n_known < n_inputs, 0.0, rest / kappa)
     shares = np.column_stack([-of_lateral, of_lateral, np.where(of_lateral > 0.0, -rest, rest)])
     levels = np.zeros((len(known), n_atoms))
@@ -283,7 +286,7 @@ def _advanced(
     before: np.ndarray | None = None,
     active: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Advance a run to the end of a phase; return the spikes of each neuron since `before`."""
+    """Advance a run to the end of a phase; return the spike count of each neuron minus `before`."""
     most = allowed if before is None else allowed + before.sum(axis=1)
 
     def are_too_many() -> np.ndarray:
@@ -303,7 +306,7 @@ def _advanced(
 def _in_pieces(
     run_piece: Callable[..., list[np.ndarray]], arrays: Sequence[np.ndarray], n_threads: int
 ) -> list[np.ndarray]:
-    """Run pieces of the rows in threads; return arrays of all rows, or raise the first row's error."""
+    """Run pieces of the rows in threads; return arrays of all rows, or raise the first bad row's error."""
     # Signals come before probes, which are quick.  Interleaved rows give each piece some of both.
     n_rows = len(arrays[0])
     n_pieces = min(n_threads, n_rows)

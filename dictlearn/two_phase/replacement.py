@@ -26,7 +26,8 @@ SEARCH_EVERY, NO_SEARCHES = 640, 4
 # at least LEAST_TRIAL.  The mean squared code of a neuron adapts within a quarter of a trial.
 LEAST_TRIAL, TRIAL_PER_ATOM = 3200, 16
 # Least worth of a new atom, as a share of the old atom's worth, from the middle of a trial on and at its end.
-# The means are noisy: new atoms of photographs reach .2 to .5 of the old worth.
+# The averages of activity are noisy: in photographs, a new atom first reaches 0.2 to 0.5 of the old atom's
+# worth.
 LEAST_IN_TRIAL, LEAST_AT_END = 0.3, 0.6
 # Number of samples for which an atom gets no new trial after a lost one.
 REST = 6400
@@ -73,7 +74,7 @@ class Replacement:
     """The running trials of new atoms, and the figures of all atoms that decide about trials."""
 
     # The worth of an atom for a sample is about ``1/2 a^2 (1 - c^2)``: the atom that has the largest cosine c
-    # with it would code the rest.  Trials cost a little: the more trials are lost, the fewer begin.
+    # with it would code the rest.  A trial has a cost, so the more trials are lost, the fewer trials begin.
 
     def __init__(self, n_atoms: int) -> None:
         self.running: tuple[Trial, ...] = ()  # trials that have not ended
@@ -179,7 +180,8 @@ def similar_atoms(
     lateral: np.ndarray, n_fired: np.ndarray, free: np.ndarray, *, positive_code: bool
 ) -> list[int]:
     """Return the less used atom of each pair of free atoms that are too similar, the most similar first."""
-    # A cosine is a lateral weight over the root of two thresholds.  For signed codes, -c counts as c.
+    # A cosine is a lateral weight over the root of two thresholds.  If codes have either sign, the cosine -c
+    # counts as c.
     redundant: list[int] = []
     if len(lateral) < LEAST_ATOMS:
         return redundant

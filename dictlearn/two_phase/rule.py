@@ -64,7 +64,7 @@ class Rule:
     def penalty_weights(
         self, thresholds: np.ndarray, silence: np.ndarray, memory: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """Return the weight s of each neuron's penalty: here 1 for every neuron.
+        """Return the weight s of each neuron's penalty, by default 1 for every neuron.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class Rule:
         return np.ones(len(thresholds))
 
     def n_probes(self, n_samples: int, n_signals: int) -> int:
-        """Return the number of probes in a batch: here none.  A probe drives a single neuron."""
+        """Return the number of probes in a batch, by default 0.  A probe drives a single neuron."""
         return 0
 
     def change(
@@ -84,8 +84,8 @@ class Rule:
     ) -> None:
         """Change F, B, H and the arrays of `memory` in place.
 
-        The learner then bounds thresholds and, if its settings say so, replaces atoms, restarts those that
-        `stalled` names, and rounds weights.
+        The learner then raises thresholds that are too small.  If its settings say so, the learner also
+        replaces atoms, restarts the atoms that `stalled` returns, and rounds weights.
 
         Parameters
         ----------
@@ -102,11 +102,11 @@ class Rule:
         raise NotImplementedError
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the learned atoms, of any norm, shape (n_atoms, n_inputs): here B^T."""
+        """Return the learned atoms, of any norm, shape (n_atoms, n_inputs), by default B^T."""
         return synapses.feedback_rows
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the atoms to restart with `forget`, from the number of signals each fired for: here none."""
+        """Return the atoms that the learner restarts with `forget`, by default none."""
         return np.empty(0, dtype=int)
 
     def forget(self, atom: int, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:

@@ -85,13 +85,14 @@ class Samples(Closed, ABC):
         return amplitude / norm
 
     def digest(self) -> str:
-        """Return a short text that changes if any number of the signals changes."""
+        """Return a hash of the signals and their mask as a short text."""
         return digest(array for block in self.blocks() for array in block if array is not None)
 
     def warn_if_ill_scaled(self, name: str) -> None:
         """Warn if few signals, or their mean, have most of the energy; the warning calls signals `name`."""
-        # The network's unit is the root mean square norm: if a few signals dominate it, others hardly spike.
-        # If the mean is large, all atoms resemble the mean, and the network may run away.
+        # The network measures signals in units of their root mean square norm.  If a few signals dominate
+        # this norm, the other signals cause hardly any spikes.  If the mean is large, all atoms resemble the
+        # mean, and the network may run away.
         energies = self._measured[0]
         if np.count_nonzero(energies) < SIGNALS_TO_COMPARE:
             return
@@ -114,7 +115,7 @@ class Samples(Closed, ABC):
             )
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch and its probes; return what neurons observe.  The batch has the signals of `rows`."""
+        """Run the batch of the signals `rows`, with its probes; return what neurons observe."""
         return batch.run(synapses, *self._read(rows), n_threads=n_threads)
 
 

@@ -42,22 +42,22 @@ class LearningSettings(PhaseSettings):
         and a smaller counting error.  Dictionaries do not depend on the unit of the signals.
     readout : {"current", "rate"}, default "current"
         Source of gradients and codes.  "rate", as in the paper, uses spike rates, with an error of one spike
-        in a phase.  "current" uses average soma currents, which have the same limits.  Their gradients are
-        exact for the code that neurons pass on in the phase with feedback.
+        in a phase.  "current" uses average soma currents, which tend to the same values in long phases.
+        Gradients from currents are exact for the code that neurons pass on in the phase with feedback.
     inputs : {"auto", "graded", "spiking"}, default "auto"
         Output of input neurons.  "graded" inputs pass their currents on at every instant and do not fire:
         gradients are exact, without the noise of spike counts, and a sample takes a fraction of the spikes.
-        Both phases then run with feedback, and the network settles in the first phase.  "spiking" is the
-        network of the paper.  By default inputs are graded with readout "current", except with `PaperSteps`.
-        In exact time, graded inputs of samples with unknown entries fire, with the phases and the amplitude
-        of the settings.
+        With graded inputs, both phases run with feedback, and the network settles in the first phase.
+        "spiking" is the network of the paper.  By default inputs are graded with readout "current", except
+        with `PaperSteps`.  In exact time, signals with unknown entries run with spiking inputs even if inputs
+        are graded, with the phases and the amplitude of the settings.
     initial_potential : float, default 0.5
         Potentials at the start of each sample, as a share of the thresholds, in [0, 1).  With graded inputs
         potentials start at 0, so that neurons that will be silenced do not fire first.
     time : Exact, Clock or "auto", default "auto"
-        Exact time, from event to event, or a clock of perfect neurons in real numbers.  The steps of a clock
-        that keeps charge are halved if the network runs away and, with graded inputs, if the mean of the
-        signals has most of their energy.
+        Exact time, from event to event, or a clock of perfect neurons in real numbers.  The steps of a Clock
+        with the default neuron are halved if the network runs away and, with graded inputs, if the mean of
+        the signals has most of their energy.
     positive_atoms : bool, default True
         Whether atoms, and so all weights, must not be negative.
     positive_code : bool, default True
@@ -73,9 +73,9 @@ class LearningSettings(PhaseSettings):
         atom of each pair that is more similar than chance allows, and whether stalled atoms restart
         (docs/dictionary_learning.md, section 11).
     weight_format : snn.digital.FixedPoint, optional
-        Number format to which weights and thresholds are rounded at the start and after each batch; by
-        default they are float64.  With an exponent of None, weights between the layers lie below 1, and
-        lateral weights and thresholds below 2.
+        Number format to which weights and thresholds are rounded at the start and after each batch.  By
+        default weights are not rounded.  With an exponent of None, weights between the layers lie below 1,
+        and lateral weights and thresholds below 2.
     """
 
     rule: Rule = checked(checks.instance_of, Rule, default=UsageSteps())

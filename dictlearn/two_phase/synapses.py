@@ -17,7 +17,8 @@ from snn.digital.format import FixedPoint, round_in_place
 from snn.weights import Segments
 from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 
-# Smallest threshold of a coding neuron; learning keeps thresholds near 1; at 0, spikes would not end.
+# Smallest threshold of a coding neuron.  Learning keeps thresholds near 1.  At a threshold of 0, spikes would
+# not end.
 LEAST_THRESHOLD = 0.05
 # Largest number of columns of the product F B that are computed together.
 LATERAL_BLOCK = 128
@@ -31,7 +32,7 @@ class Synapses(Closed):
     Attributes
     ----------
     signs : Signs
-        Flags that say which numbers must not be negative.
+        Flags that say whether atoms, codes and signals must not be negative.
     feedforward_rows, feedback_rows, lateral_rows : ndarray
         Matrices F^T, B^T, H^T, shapes (n_inputs, n_atoms), (n_atoms, n_inputs), (n_atoms, n_atoms).
     graded_layers : Layers
@@ -68,7 +69,8 @@ class Synapses(Closed):
         self._weights: dict[tuple[float, bool, bool], Segments] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # All matrices are views of one array.  A plain copy or pickle would make separate arrays of them.
+        # All matrices are views of one array.  A plain copy or pickle would copy each matrix to a separate
+        # array.
         matrices = self.feedforward, self.feedback, self.lateral
         return Synapses, (*matrices, self.signs), {"closed_rows": self.closed_rows}
 
@@ -95,7 +97,7 @@ class Synapses(Closed):
         self.thresholds[atom] = np.maximum(self.thresholds[atom], LEAST_THRESHOLD)
 
     def close(self, gamma: float) -> None:
-        """Compute `closed_rows`, the lateral weights and thresholds with feedback by graded inputs.
+        """Compute `closed_rows`: lateral weights and thresholds with the feedback of graded inputs.
 
         All parts of a batch share these weights, because BLAS may round differently on other machines.
         """
@@ -136,7 +138,7 @@ class Synapses(Closed):
         return self._weights[key]
 
     def round(self, weight_format: FixedPoint, rng: np.random.Generator) -> int:
-        """Round F, B and H; return the number of weights outside the range, which are set to its end."""
+        """Round F, B and H to the format and its range; return the number of weights outside the range."""
         between, lateral = exponents(weight_format)
         n_saturated = sum(
             round_in_place(weight_format, rows, exponent=exponent, rng=rng)

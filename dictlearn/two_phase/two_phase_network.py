@@ -43,9 +43,10 @@ class TwoPhaseNetwork(Value, Described):
     whose x is unknown carries the network's own prediction, and only the known inputs decide the code
     (docs/dictionary_learning.md, section 6).
 
-    A pair of neurons represents a number of either sign: the second neuron receives and sends everything
-    with the opposite sign, by the same weights (section 9 of that page).  Inputs are pairs if signals may be
-    negative, coding neurons are pairs if codes may be negative.  For a pair, sigma is the difference.
+    A pair of neurons represents a number of either sign: the second neuron receives and sends everything with
+    the opposite sign, by the same weights (section 9 of that page).  Inputs are pairs if signals may be
+    negative, coding neurons are pairs if codes may be negative.  For a pair, sigma is the difference of the
+    two neurons' filtered spikes.
 
     Parameters
     ----------
@@ -173,7 +174,7 @@ class TwoPhaseNetwork(Value, Described):
 
     @property
     def signs(self) -> Signs:
-        """The flags that say which numbers must not be negative."""
+        """The flags that say whether atoms, codes and signals must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
     @property

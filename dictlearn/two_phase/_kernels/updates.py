@@ -45,7 +45,7 @@ def add_products(total, signals, rows):
 
 @uncounted
 def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
-    """Set drives to share (F x + coding), with the opposite F x for the second neurons of pairs."""
+    """Set drives to ``share (F x + coding)``; for the second neurons of pairs, F x has the opposite sign."""
     # Set `expected` to the number of spikes of the inputs and of the most excited neuron without inhibition.
     n_atoms = coding.shape[1]
     for k in range(signals.shape[0]):
@@ -144,7 +144,7 @@ def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compare
 
 @uncounted
 def bound(values, least, thresholds, least_threshold):
-    """Raise thresholds to at least `least_threshold`; return whether all weights are finite and allowed."""
+    """Raise thresholds to at least `least_threshold`; return whether weights are finite and >= `least`."""
     # The limit 1e150 keeps squares of weights in the range of floats.
     is_possible = True
     for k in range(values.shape[0]):
@@ -160,9 +160,9 @@ def sums_by_atom(
     sums, products, codes, known_share, g_d, g_h, forward, lateral, kappa, current, follows
 ):  # fmt: skip
     """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
-    # Rows 0 to 3 of `sums` are sums over signals: a_i^2 and |a_i| sum_j |a_j|, both times the known share,
-    # a_i rho_i = -a_i F_i . g_D / kappa, and a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, rows 4 and 5 are
-    # sums of |g_H| and kappa |H a| over signals and probes.
+    # Rows 0 to 3 of `sums` are sums over signals.  Rows 0 and 1 sum a_i^2 and |a_i| sum_j |a_j|, times the
+    # known share.  Row 2 sums a_i rho_i = -a_i F_i . g_D / kappa, and row 3 sums a_i^2 ||g_D||^2 / kappa^2.
+    # If H follows F B, rows 4 and 5 are sums of |g_H| and kappa |H a| over signals and probes.
     n_atoms, n_inputs = products.shape
     for k in range(codes.shape[0]):
         size = squares = 0.0
@@ -199,7 +199,7 @@ def usage_steps(
     caution,
 ):  # fmt: skip
     """Set eta / kappa of each used atom, and the share of each atom that decay leaves; increase `usage`."""
-    # `sums` comes from `sums_by_atom`; this kernel divides its first row by the mean energy.
+    # `sums` is the result of `sums_by_atom`.  This kernel divides the first row of `sums` by the mean energy.
     for i in range(usage.shape[0]):
         sums[0, i] /= energy
         used, together = sums[0, i], sums[1, i] / energy
@@ -337,7 +337,7 @@ def close_columns(closed, lateral, product, first, gamma):
     """Set some columns of `closed`, and the same rows, to lateral - gamma F B for a symmetric F B."""
     # `product` has the entries of F B on and below the diagonal, in the columns from `first` on.
     n_rows, n_columns = product.shape
-    # Take a few rows of the product at a time, because a few rows stay in the cache.
+    # Process 32 rows of the product at a time, because these rows stay in the cache.
     for begin in range(0, n_rows, 32):
         for i in range(begin, min(begin + 32, n_rows)):
             for j in range(min(i + 1, n_columns)):
