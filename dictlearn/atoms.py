@@ -43,6 +43,6 @@ def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def scaled_by_power_of_two(array: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the array divided by powers of two, with largest magnitudes in [1/2, 1), and the exponents."""
     # The squares of the largest scaled values neither overflow nor vanish, and only values far below the
-    # largest are rounded.  The largest magnitude is taken along `axis`, or over all values if it is None.
+    # largest are rounded.  The largest magnitude is taken along `axis`, or over all values if `axis` is None.
     exponents = np.frexp(np.abs(array).max(axis=axis, keepdims=True))[1]
     return np.ldexp(array, -exponents), exponents

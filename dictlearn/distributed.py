@@ -36,8 +36,8 @@ class ClusterSamples(Samples):
     client : distributed.Client
         The client of the cluster.
     path : path-like
-        A .npy file with a real array of shape (n_signals, n_inputs).  The file must have this path here and
-        on all workers, and must not change.
+        A .npy file with a real array of shape (n_signals, n_inputs).  The file must have this path on this
+        machine and on all workers, and must not change.
     rows_per_task : int, default 64
         Number of samples in a task; the result does not depend on this number.
 
@@ -46,7 +46,7 @@ class ClusterSamples(Samples):
     ImportError
         If Dask is not installed: ``pip install 'sparsespike[dask]'``.
     OSError
-        If the file cannot be read here or, during learning, by a worker.
+        If the file cannot be read on this machine or, during learning, by a worker.
     """
 
     def __init__(self, client: Client, path: str | os.PathLike[str], *, rows_per_task: int = 64) -> None:

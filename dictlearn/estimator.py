@@ -67,8 +67,8 @@ class SpikingDictionaryLearning(Coder):
         The penalty of the codes of `transform`; by default `alpha`.
     positive_code : bool, default False
         Whether codes must not be negative, during learning and in `transform`.  Split signals are always
-        learned with non-negative codes; `transform` then codes split signals if `positive_code` is True, and
-        otherwise the original signals in ``components_``.
+        learned with non-negative codes.  If `positive_code` is True, `transform` codes the split signals.
+        Otherwise `transform` codes the original signals in ``components_``.
     positive_dict : bool, default False
         Whether atoms must not be negative; False for split signals.  If atoms, codes and the signals of the
         first call are not negative, the network is smaller, and later signals must not be negative.
@@ -344,7 +344,7 @@ class SpikingDictionaryLearning(Coder):
         return (signals, None) if mask is None else (np.where(mask, signals, 0.0), mask)
 
     def _channels(self, array: Any, *, is_split: bool) -> tuple[Any, np.ndarray | None]:
-        """Return signals as the network sees them, and a mask of their known entries."""
+        """Return signals, split into channels if `is_split`, and a mask of their known entries."""
         signals, mask = self._known(array)
         if is_split and sparse.issparse(signals):
             return sparse.hstack([signals.maximum(0.0), (-signals).maximum(0.0)], format="csr"), None
@@ -378,7 +378,7 @@ class SpikingDictionaryLearning(Coder):
         super().__setattr__(name, value)
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
-        """Set the fitted attributes from what a fit to `array` has learned so far."""
+        """Set the fitted attributes from the learner after a fit to `array`, which may have ended early."""
         self.n_iter_ = math.ceil(learner.n_samples / array.shape[0])
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
         self.learner_: TwoPhaseLearner = learner  # set last: `fit` keeps a new learner

@@ -17,7 +17,7 @@ from snn.base.archive import Entry, Saved, conforming, reading
 from snn.base.describe import Drawn
 from snn.base.value import Value, assign, checked
 
-# Type of the value that describes a batch: numbers of rows, or crops of images.
+# Type of the value that describes a batch: indices of rows, or crops of images.
 Batch = TypeVar("Batch")
 # Version of the files of learners, which increases when the contents of files change.
 FILE_VERSION = 4
@@ -28,7 +28,7 @@ class History:
 
     def __init__(self, names: Sequence[str], rows: np.ndarray | None = None) -> None:
         self.names = tuple(names)
-        # A row for each entry of the history; `add` makes a new array.
+        # Each row is an entry of the history.  `add` makes a new array.
         self.rows = np.empty((0, len(self.names))) if rows is None else rows
 
     def add(self, *values: float) -> None:
@@ -77,7 +77,7 @@ class Resumable(Saved, Drawn):
     def _conforming(
         cls, entries: Mapping[str, np.ndarray], others: Mapping[str, Entry]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the values of fields, and other entries; raise ValueError if an entry does not conform."""
+        """Return the values of fields, and the other entries; raise ValueError if one breaks its rule."""
         if (version := int(entries.get("version", 1))) != FILE_VERSION:
             raise ValueError(f"of format {version}, but this version of sparsespike reads {FILE_VERSION}")
         arrays = conforming(entries, {**cls._schema, **others})

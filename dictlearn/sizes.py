@@ -90,8 +90,8 @@ def compare_sizes(
 ) -> SizeComparison:
     """Learn dictionaries of several sizes, and return their scores on held-out signals.
 
-    The objective falls with the number of atoms.  There are enough atoms when the objective hardly falls any
-    more, when atoms begin to be unused or similar, or when seeds no longer agree on the atoms.
+    More atoms give a smaller objective.  There are enough atoms when the objective hardly falls any more,
+    when atoms begin to be unused or similar, or when seeds no longer agree on the atoms.
 
     Parameters
     ----------

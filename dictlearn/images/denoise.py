@@ -27,7 +27,7 @@ DEPENDENT_SHARE = 1e-10
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DenoisingResult(Value, Drawn):
-    """A denoised image, and figures of the codes of its patches.
+    """A denoised image, and statistics of the codes of its patches.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def denoise(
 ) -> DenoisingResult:
     """Remove noise from an image, or a signal, by sparse coding of its overlapping patches.
 
-    The active-set method from spikes codes every patch without its mean.  The patch is replaced by its
+    The method "active_set_from_spikes" codes every patch without its mean.  The patch is replaced by its
     orthogonal projection on the atoms in its code, plus its mean; overlapping patches are averaged.
 
     By default the penalty of atom d_i is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``: the correlation of
@@ -79,8 +79,9 @@ def denoise(
         Side of a square patch, or (height, width), in pixels; n_pixels is height times width.  For a signal,
         the length of a window.
     noise_level : float, optional
-        Standard deviation of the noise, in units of the image: 25 of 255 is 0.1 for an image from 0 to 1.  If
-        all values are integers, of any dtype, the noise level is at least 0.29.
+        Standard deviation of the noise, in units of the image.  For example, a standard deviation of 25 in an
+        image from 0 to 255 is about 0.1 in an image from 0 to 1.  If all values are integers, of any dtype,
+        the noise level is at least 0.29.
     penalty : float or array_like, shape (n_atoms,), optional
         The penalty lambda, in place of `noise_level`.
     stride : int, default 1

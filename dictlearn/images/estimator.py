@@ -27,7 +27,8 @@ from solvers.estimator import Versioned
 from solvers.methods.method import named_method
 from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
-# Default side of crops in pixels, and least side in sides of a kernel, so that kernels have neighbours.
+# Default side of crops in pixels, and least side as a multiple of a kernel's side, so that kernels have
+# neighbours.
 IMAGE_CROP = 64, 4
 SIGNAL_CROP = 512, 8
 
@@ -47,9 +48,9 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
 
     `X` is a list of images of any sizes, or an array of images of one size: grey (height, width) or colour
     (height, width, 3), of integers (uint8, uint16: white is one) or floats.  An array of three dimensions has
-    grey images; if its last axis is 4 or less, it may be a colour image, and is refused.  One-dimensional
-    signals, such as an ECG or a sound, are a list of arrays (length,), an array (n_signals, length) or one
-    signal, (length,).  Pass one image as [image].
+    grey images.  If its last axis has a length of 4 or less, the array is refused, because it may be one
+    colour image.  One-dimensional signals, such as an ECG or a sound, are a list of arrays (length,), an
+    array (n_signals, length) or one signal, (length,).  Pass one image as [image].
 
     Parameters
     ----------
@@ -88,7 +89,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     dict_init : array_like, shape of `components_`, optional
         Kernels to start from; by default patches of the images.
     checkpoint, checkpoint_every, callback, progress
-        See `continue_learning`.  Here batches are counted, and `fit` calls back after every batch.
+        See `continue_learning`.  Here `checkpoint_every` counts batches, and `fit` calls `callback` after
+        every batch.
     random_state : int or RandomState, optional
         Source of the start and the crops; with a `checkpoint`, an integer.
     n_jobs : int, optional
@@ -105,8 +107,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
 
     Notes
     -----
-    `alpha`, `positive`, `background`, `margin`, `method` and `transform_tol` say how images are coded, and
-    may change after `fit`.  scikit-learn's common checks pass tables of numbers and do not apply.
+    `alpha`, `positive`, `background`, `margin`, `method` and `transform_tol` control the coding of images,
+    and may change after `fit`.  scikit-learn's common checks pass tables of numbers and do not apply.
 
     Examples
     --------
@@ -147,7 +149,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
 
     @one_thread
     def fit(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> ConvolutionalDictionaryLearning:
-        """Learn kernels from `max_iter` passes through images, from the start.
+        """Learn kernels anew from `max_iter` passes through images.
 
         Warns
         -----
@@ -264,8 +266,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:
         """Return minus the objective over the energy 1/2 ||x||^2 of images: from -1 to 0, larger is better.
 
-        The score compares kernels at one `alpha` and one `background`.  It cannot choose `alpha`, since the
-        objective falls with `alpha` for any images.
+        Scores of kernels can be compared at one `alpha` and one `background`.  The score cannot choose
+        `alpha`, because a smaller `alpha` gives a smaller objective for any images.
         """
         coded = self.encode(X)
         energy = sum(float(image.problem.energies[0]) for image in coded)

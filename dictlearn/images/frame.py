@@ -23,7 +23,7 @@ DETAIL_ROUNDING = 1e-13
 
 
 class Frame(NamedTuple):
-    """The form of images or signals, from which planes of shape (height, width[, channels]) are made."""
+    """The form of images or signals, which are converted to planes of shape (height, width[, channels])."""
 
     is_signal: bool
     n_channels: int | None
@@ -46,7 +46,7 @@ class Frame(NamedTuple):
         return checks.real_array(name, value, shape=shape, meaning=meaning).reshape(-1, *size, *self.channels)
 
     def without_row(self, plane: np.ndarray, axis: int = 0) -> np.ndarray:
-        """Return planes in the form of the images, without the axis of rows if they are signals."""
+        """Return planes as images, or as signals, which have no axis of rows."""
         return plane.take(0, axis) if self.is_signal else plane
 
 
@@ -94,7 +94,7 @@ def as_pixels(image: ArrayLike, *, n_channels: int | None = None) -> np.ndarray:
     """Return an image as floats, and a signal of one dimension as an image of one row.
 
     Unsigned integers of 8 and 16 bits in an image are divided by the largest of their type, 255 or 65,535;
-    True becomes 1 and False 0.  Floats, and signals of any type, keep their values, in any unit.
+    True becomes 1 and False becomes 0.  Floats, and signals of any type, keep their values, in any unit.
 
     Parameters
     ----------
@@ -231,7 +231,8 @@ def prepare_image(
         Distance between neighbouring positions of kernels, in pixels.
     margin : int, default 0
         Least number of pixels by which each side is padded.  Without a margin, fewer kernels cover a pixel
-        near the edge; with a kernel's side minus the stride, equally many kernels cover every pixel.
+        near the edge; with a margin of the kernel's side minus the stride, equally many kernels cover every
+        pixel.
     background : {"smooth", "mean", "none"} or float, default "smooth"
         The part of each channel that is subtracted.  "smooth" is the image blurred by a Gaussian whose
         standard deviation is half the longer side of a kernel; a float is the standard deviation in pixels.

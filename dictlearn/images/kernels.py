@@ -28,7 +28,7 @@ DEAD_AFTER = 32
 HISTORY = ("n_samples", "objective", "energy", "gap", "n_nonzeros", "n_spikes")
 # Limits of the largest value of images, within which sums of its squares stay in the range of floats.
 SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
-# Largest norm of a kernel in a file: one, and a margin for rounding.
+# Largest norm of a kernel in a file: one plus a margin for rounding.
 LARGEST_KERNEL_NORM = 1.0 + 1e-9
 # Number of sweeps over the kernels after a batch, and exponent of forgetting (docs/images.md, section 2).
 N_SWEEPS, FORGETTING = 2, 3.0
@@ -114,7 +114,7 @@ class KernelLearner(Resumable):
     @one_thread
     def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Code images, (n_images, rows, columns[, n_channels]), improve the kernels, return the codes."""
-        new = copy.deepcopy(self)  # one assignment below: Ctrl-C comes before it or after it
+        new = copy.deepcopy(self)  # `assign` below changes `self` at once, so that Ctrl-C cannot interrupt it
         # The rounding of BLAS depends on the number of its threads.
         with one_blas_thread():
             result = new._learn(images, n_jobs)
@@ -233,7 +233,7 @@ class KernelLearner(Resumable):
 def random_kernels(
     details: list[np.ndarray], n_kernels: int, kernel_size: tuple[int, int], rng: np.random.Generator
 ) -> np.ndarray:
-    """Return patches of images with norm one and different directions, and noise if patches are too few."""
+    """Return patches with norm one and different directions, and noise if patches are too few."""
     # The probability that a patch is drawn is proportional to its energy.
     areas = np.array([detail.shape[0] * detail.shape[1] for detail in details], dtype=float)
     n_candidates = CANDIDATES * n_kernels

@@ -29,7 +29,8 @@ def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stri
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; for a signal, the length of a window.
     stride : int, default 1
-        Distance between neighbouring patches, in pixels; a stride of the patch's side leaves no overlap.
+        Distance between neighbouring patches, in pixels; with a stride equal to the patch's side, patches do
+        not overlap.
 
     Returns
     -------
@@ -65,7 +66,8 @@ def random_patches(
     rng : int or Generator, optional
         Source of the random places and their order.
     least_contrast : float, default 0
-        Least norm of a patch without its mean.  Dictionaries of photographs are better without sky.
+        Least norm of a patch without its mean.  Dictionaries of photographs are better without patches of
+        sky.
 
     Returns
     -------

@@ -86,7 +86,7 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     image : array_like, shape (height, width)
         One channel of an image.
     cutoff : float, default 0.4
-        Cutoff frequency in cycles per pixel; along its sides an image has at most 1/2.
+        Cutoff frequency in cycles per pixel; along each side of an image, frequencies are at most 1/2.
 
     Notes
     -----

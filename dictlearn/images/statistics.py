@@ -1,4 +1,4 @@
-"""Sums over coded images, whose size does not depend on the number of images, and the best kernels.
+"""Sums over coded images, whose size does not depend on the number of images, and kernels that fit them best.
 
 If the codes a of images x are fixed, the data term is a quadratic function of the kernels d::
 
@@ -17,7 +17,7 @@ from scipy import sparse
 
 from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 
-# Largest eigenvalue of a kernel's block of A that counts as zero, as a share of the block's largest one.
+# An eigenvalue of a kernel's block of A counts as zero if it is at most this share of the largest eigenvalue.
 EIGENVALUE_ROUNDING = 1e-12
 # Absolute tolerance of the multiplier in `minimised`, so small that only the relative tolerance counts.
 TINY = 1e-300

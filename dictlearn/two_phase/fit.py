@@ -62,8 +62,8 @@ def learn_dictionary(
     Signals, atoms and codes are not negative, unless the settings allow it.  Every weight changes only by
     what its own neuron observes.
 
-    This function calls `new_learner` and then `continue_learning`.  Call both yourself to keep what was
-    learned when an error or Ctrl-C ends learning early.
+    This function calls `new_learner` and then `continue_learning`.  Call both functions yourself to keep what
+    was learned when an error or Ctrl-C ends learning early.
 
     Parameters
     ----------
@@ -135,7 +135,8 @@ def continue_learning(
     signals, mask
         See `new_learner`.  Signals are drawn in a new random order each epoch.
     n_samples : int, optional
-        Total number of samples at the end, earlier samples included; by default ten times the signals.
+        Total number of samples at the end, earlier samples included; by default ten times the number of
+        signals.
     rng : int or Generator, optional
         Source of the order of the samples.
     n_jobs : int, optional
@@ -143,7 +144,8 @@ def continue_learning(
     progress : bool, default False
         Whether to show a progress bar, with the objective that the network observes.
     callback : callable, optional
-        Function of the learner, called every `callback_every` samples and at the end; True ends learning.
+        Function that is called with the learner every `callback_every` samples and at the end; if it returns
+        True, learning ends.
     callback_every : int, default 1000
         Number of samples between two calls of `callback`.
     checkpoint : path-like, optional
@@ -214,7 +216,7 @@ def continue_learning(
 def _warn_of_atoms(learner: TwoPhaseLearner, samples: Samples) -> None:
     """Warn if atoms are dead, if all atoms are silent, or if signals use too many atoms."""
     n_atoms, n_dead = learner.n_atoms, len(learner.dead_atoms)
-    silent = learner.n_fired == 0  # no spike since the atom was replaced
+    silent = learner.n_fired == 0  # the neuron has not fired since its atom was replaced
     silent[learner.dead_atoms] = True
     if n_dead or silent.all():
         from sklearn.exceptions import ConvergenceWarning  # imported here, because its import takes long
@@ -282,9 +284,9 @@ def new_learner(
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_inputs), or ClusterSamples
-        Signals, not negative unless the settings allow it.  Their root mean square norm sets the learner's
-        scale.  If their mean has most of their energy, steps of a clock are halved.  For signals in a file,
-        see `dictlearn.distributed`.
+        Signals, not negative unless the settings allow it.  The root mean square norm of the signals sets the
+        learner's scale.  If the mean of the signals has most of the energy, the steps of a clock are halved.
+        For signals in a file, see `dictlearn.distributed`.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  Unknown values are ignored and may be NaN.
     n_atoms : int, optional

@@ -27,7 +27,7 @@ from snn.base.value import assign, replaced
 from snn.run.time import Clock, RealNeuron
 from solvers.workers.blas import one_blas_thread
 
-# Range of the factor of the signals, and largest penalty in the network's units: within these limits,
+# Limits of the factor of the signals, and of the penalty in the network's units.  Within these limits,
 # objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
 LARGEST_PENALTY = 1e150
@@ -55,16 +55,17 @@ class TwoPhaseLearner(Resumable):
         Factor by which the signals are multiplied before they enter the network: `amplitude` over their root
         mean square norm.
     rounding_seed : int, default 0
-        Seed of stochastic rounding, if the weight format in `settings` uses it.
+        Seed of stochastic rounding, needed only if the weight format in `settings` rounds stochastically.
 
     Attributes
     ----------
     settings, scale
-        The arguments of the constructor.  They may change between batches, the scale with the amplitude.
+        The arguments of the constructor.  Both may change between batches, but `scale` only together with the
+        amplitude in `settings`.
     rounding_seed : int
         The argument of the constructor.
     synapses : Synapses
-        The weights F, B and H in the form that runs read.
+        The weights F, B and H in the form that runs use.
     memory : dict of str to ndarray
         The arrays that the learning rule keeps from batch to batch; see `Rule.remembers`.
     n_fired : ndarray of int, shape (n_atoms,)
@@ -206,9 +207,9 @@ class TwoPhaseLearner(Resumable):
     def freeze(self, atoms: ArrayLike) -> None:
         """Freeze the chosen atoms, and no others, from the next batch on.
 
-        Frozen atoms still code, but neither the rule nor replacement changes them.  Their lateral weights
-        follow F B while the other atoms learn.  If a frozen atom is on trial, all trials end, and the old
-        atoms return.
+        Frozen atoms still code, but neither the rule nor replacement changes them.  The lateral weights of
+        frozen neurons follow F B while the other atoms learn.  If a frozen atom is on trial, all trials end,
+        and the old atoms return.
 
         Parameters
         ----------
@@ -294,7 +295,7 @@ class TwoPhaseLearner(Resumable):
                     "subtract the mean of signals with an offset, or learn in exact time (time=Exact())"
                 ) from None
             new, objective = self._after(batch, observed)
-        assign(self, **vars(new))  # one assignment: Ctrl-C comes before it or after it
+        assign(self, **vars(new))  # all at once, so that Ctrl-C never leaves a learner half-changed
         return objective
 
     def batch(self, n_signals: int) -> Batch:

@@ -127,7 +127,8 @@ class Batch:
             known = None if mask is None or mask[k].all() else mask[k]
             common: Any = {"duration": settings.duration, "time": settings.time, "mask": known}
             common |= {"n_threads": n_threads, "numbers": rows[k]}
-            # Graded inputs in exact time have one set of weights for all samples: unknown inputs fire.
+            # In exact time, all samples with graded inputs share one set of weights.  Therefore samples with
+            # unknown inputs run with spiking inputs.
             if settings.inputs == "graded" and (known is None or is_on_clock):
                 figures: Any = run_graded(synapses, inputs[k], coding[k], kappa=settings.kappa, **common)
             else:
@@ -196,7 +197,7 @@ class Observed:
 def read_phases(
     first: Phase, second: Phase, known: np.ndarray | None, synapses: Synapses, settings: PhaseSettings
 ) -> tuple[np.ndarray, ...]:
-    """Return spikes, which coding neurons fired, codes, g_D and g_H of phases with spiking inputs."""
+    """Return spike counts, which coding neurons fired, codes, g_D and g_H from phases with spiking inputs."""
     kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
     reads_currents = settings.readout == "current"
     before, after = (phase.input_current if reads_currents else phase.input_rate for phase in (first, second))

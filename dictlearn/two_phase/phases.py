@@ -36,11 +36,13 @@ LEAST_SPIKES_ALLOWED = 2_000
 # signal, and long runs take hundreds of thousands.  Ten million spikes would take from ten seconds to minutes
 # for each signal.
 MOST_SPIKES_EXPECTED = 1e7
-# Least number of neurons, over all signals, for each thread on a clock.  Threads with fewer mostly wait.
+# On a clock, the number of neurons, over all signals, must be at least this number for each thread.  With
+# fewer neurons, threads mostly wait.
 NEURONS_PER_THREAD = 2**15
 # Drive of a neuron that must stay silent: the feedback of all allowed spikes cannot outweigh this drive.
 SILENCING_DRIVE = -(2.0**40)
-# Stop signal of a run in one piece.  This signal is never set, because no other piece can fail.
+# Stop signal of a run in one piece.  This signal is never set, because the only piece has no other piece that
+# can fail.
 UNSET = Event()
 
 
@@ -61,9 +63,9 @@ class Phase(Value, Drawn):
     input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
         Rates b and a in spikes per unit of time; for a pair, the first neuron's rate minus the second's.
     input_current, coding_current : ndarray, of the same shapes
-        Average soma currents v and u.  A pair of inputs has the current of its first neuron.  A pair of
-        coding neurons has the current that both receive with opposite signs, without the penalty and without
-        their effect on each other.
+        Average soma currents v and u.  The current of a pair of inputs is the current of its first neuron.
+        The current of a pair of coding neurons is the current that both neurons receive with opposite signs.
+        The penalty and the effect of the two neurons on each other are excluded.
     coding_trace : ndarray, shape (n_signals, n_atoms)
         Average filtered spikes of the coding neurons, which their synapses passed on.  A trace differs from
         the rate by the charge that is in the synapses at the start and at the end of the phase.
@@ -111,8 +113,8 @@ def run_phases(
     numbers: np.ndarray | None = None,
 ) -> list[Phase]:
     """Run a copy of the network for each signal through two phases, and keep all states between them."""
-    # `signals` and `coding` drive inputs and coding neurons at gamma = 0.  Error messages call signals by
-    # their entries in `numbers`.
+    # `signals` drives the inputs and `coding` drives the coding neurons, both at gamma = 0.  Error messages
+    # call signals by their entries in `numbers`.
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
     thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(time, duration)
 
@@ -175,9 +177,9 @@ def run_graded(
     updates_per_call: int = UPDATES_PER_CALL,
 ) -> list[np.ndarray]:
     """Run a copy of the network with graded inputs for each signal; both phases have feedback."""
-    # `synapses.closed_rows` must be computed for `kappa`.  A mask needs a clock.  The result has the spikes
-    # of each signal and, for the second phase, whether each coding neuron fired, its filtered spikes, g_D and
-    # g_H.
+    # `synapses.closed_rows` must be computed for `kappa`.  A mask needs a clock.  For each signal, the result
+    # has the number of spikes and, for the second phase, whether each coding neuron fired, its filtered
+    # spikes, g_D and g_H.
     layers = synapses.graded_layers
     assert synapses.closed_rows is not None
     thresholds = layers.thresholds(synapses.closed_rows)
@@ -225,7 +227,7 @@ def run_graded(
 def _unseen(
     synapses: Synapses, kappa: float, thresholds: np.ndarray, known: np.ndarray | None = None
 ) -> tuple[np.ndarray, ...]:
-    """Return masks, and the numbers that give weights and thresholds of masked rows, (1 - kappa) F M B."""
+    """Return masks, and the arguments from which a kernel computes (1 - kappa) F M B of masked rows."""
     n_atoms, n_inputs, forward = synapses.n_atoms, synapses.n_inputs, synapses.feedforward_rows
     if known is None:
         return np.empty((0, n_inputs), dtype=np.bool_), *np.empty((2, 0, 0)), forward, np.empty(0)
@@ -307,7 +309,8 @@ def _in_pieces(
     run_piece: Callable[..., list[np.ndarray]], arrays: Sequence[np.ndarray], n_threads: int
 ) -> list[np.ndarray]:
     """Run pieces of the rows in threads; return arrays of all rows, or raise the first bad row's error."""
-    # Signals come before probes, which are quick.  Interleaved rows give each piece some of both.
+    # Signals come before probes, which are quick.  Each piece gets interleaved rows, so that all pieces take
+    # about the same time.
     n_rows = len(arrays[0])
     n_pieces = min(n_threads, n_rows)
     stop = Event() if n_pieces > 1 else UNSET
@@ -384,7 +387,7 @@ def _driven(
     rows: np.ndarray,
     numbers: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the drives share (F x + coding) of coding neurons, and the spikes allowed for each signal."""
+    """Return the drives ``share (F x + coding)``, and the number of spikes allowed for each signal."""
     drives = np.empty((len(signals), synapses.n_atoms * (1 if synapses.signs.positive_code else 2)))
     expected, forward = np.empty(len(signals)), synapses.feedforward_rows
     updates.drive(drives, expected, signals, coding, forward, synapses.thresholds, share, duration)

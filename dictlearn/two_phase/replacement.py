@@ -13,21 +13,22 @@ from snn.base.value import assign, replaced
 
 # Least number of atoms from which the spread of their cosines by chance can be estimated.
 LEAST_ATOMS = 15
-# The spread of cosines is read at the quantile 1 - TAIL, for a normal distribution NORMAL_TAIL standard
-# deviations above the median.  A few similar pairs do not change it; the many pairs of photographs do.
+# The spread of cosines is their quantile 1 - TAIL minus their median, which is NORMAL_TAIL standard
+# deviations for a normal distribution.  A few similar pairs do not change the spread, but the many similar
+# pairs in photographs do.
 TAIL, NORMAL_TAIL = 0.025, 1.96
 # A search may begin one trial for every ATOMS_PER_TRIAL atoms, and at least one.
 ATOMS_PER_TRIAL = 50
-# Number of times that a new pattern moves towards other samples that lack it: a single outlier is no atom.
+# Number of times that a new pattern moves towards the residuals of other samples, so that a single outlier
+# does not become an atom.
 ROUNDS = 3
 # Search for similar atoms every SEARCH_EVERY samples, but not the first NO_SEARCHES times, with few data.
 SEARCH_EVERY, NO_SEARCHES = 640, 4
 # Length of a trial in samples: TRIAL_PER_ATOM times the number of atoms (each of many atoms is used rarely),
 # at least LEAST_TRIAL.  The mean squared code of a neuron adapts within a quarter of a trial.
 LEAST_TRIAL, TRIAL_PER_ATOM = 3200, 16
-# Least worth of a new atom, as a share of the old atom's worth, from the middle of a trial on and at its end.
-# The averages of activity are noisy: in photographs, a new atom first reaches 0.2 to 0.5 of the old atom's
-# worth.
+# Least worth of a new atom, as a share of the old atom's worth: in the second half of a trial, and at its
+# end.  Averages of activity are noisy.  In photographs, new atoms reach 0.2 to 0.5 of the old atoms' worth.
 LEAST_IN_TRIAL, LEAST_AT_END = 0.3, 0.6
 # Number of samples for which an atom gets no new trial after a lost one.
 REST = 6400
@@ -73,8 +74,9 @@ OLD = "old_rule."
 class Replacement:
     """The running trials of new atoms, and the figures of all atoms that decide about trials."""
 
-    # The worth of an atom for a sample is about ``1/2 a^2 (1 - c^2)``: the atom that has the largest cosine c
-    # with it would code the rest.  A trial has a cost, so the more trials are lost, the fewer trials begin.
+    # The worth of an atom for a sample is about ``1/2 a^2 (1 - c^2)``, because the most similar atom, with
+    # the cosine c, would code the share c^2 instead.  A trial has a cost, so the more trials are lost, the
+    # fewer trials begin.
 
     def __init__(self, n_atoms: int) -> None:
         self.running: tuple[Trial, ...] = ()  # trials that have not ended
@@ -169,8 +171,9 @@ class Replacement:
 
 
 def usual_range(values: np.ndarray) -> tuple[float, float]:
-    """Return the range of equally many normal values with the median and upper spread of `values`."""
-    # The spread is the only number of replacement that a neuron cannot compute from what it observes.
+    """Return the expected range of as many normal values with the median and upper spread of `values`."""
+    # A neuron cannot compute the spread from its own observations.  All other numbers of replacement are
+    # local.
     median, tail = np.quantile(values, (0.5, 1.0 - TAIL))
     beyond = (tail - median) / NORMAL_TAIL * np.sqrt(2.0 * np.log(len(values)))
     return median - beyond, median + beyond
@@ -180,8 +183,8 @@ def similar_atoms(
     lateral: np.ndarray, n_fired: np.ndarray, free: np.ndarray, *, positive_code: bool
 ) -> list[int]:
     """Return the less used atom of each pair of free atoms that are too similar, the most similar first."""
-    # A cosine is a lateral weight over the root of two thresholds.  If codes have either sign, the cosine -c
-    # counts as c.
+    # The cosine of two atoms is their lateral weight divided by the root of the product of their thresholds.
+    # If codes have either sign, the cosine -c counts as c.
     redundant: list[int] = []
     if len(lateral) < LEAST_ATOMS:
         return redundant
@@ -200,7 +203,7 @@ def similar_atoms(
 
 
 def patterns(missing: np.ndarray, *, positive_code: bool, least: float) -> np.ndarray:
-    """Return unit patterns that several samples lack; the pattern of the largest residual is first."""
+    """Return patterns of unit norm that several residuals share, beginning with the largest residual."""
     units = missing[np.argsort(-np.linalg.norm(missing, axis=1), kind="stable")]
     for _ in range(ROUNDS):
         shares = units @ missing.T

@@ -1,8 +1,9 @@
 """Learning rules of the two-phase network, which say how observations of neurons change the weights.
 
 `PaperSteps` uses only functions of this module; `UsageSteps`, the default, also calls kernels.  A rule is
-local: a neuron uses its own rates and currents, what arrives at its synapses, and its incoming weights.
-The updates of the signals of a batch are added.  Equations 9 to 12 are from Lin and Tang (2018).
+local, which means that a neuron uses only its own rates and currents, what arrives at its synapses, and its
+incoming weights.  The updates from all signals of a batch are added.  Equations 9 to 12 are from Lin and Tang
+(2018).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ SMALL_SYSTEM = 64
 LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 # Number of samples over which `PaperSteps` averages lambda1 |a|, which sets its decay.
 FOLLOWING = 1000.0
-# Number added to V of `UsageSteps`, so that the first steps have about the length of the trust region.
+# Number added to V of `UsageSteps`, which limits the length of the first steps.
 FIRST_MOVEMENT = 0.01
 # An atom's average forgets half of its samples if its squared distance to the weights is LETS_GO times the
 # usual squared distance.  If a squared distance exceeds the usual value, only the share RISE of the excess
@@ -91,19 +92,21 @@ class UsageSteps(Value, Rule):
     times its value without a direction, the sum of V_i.  Random atoms are released in the first batches.
 
     The decay keeps every atom at unit norm: the norm of F_i changes by ``2 eta_i a_i rho_i (1 - ||F_i||^2)``
-    for any code.  On the unit sphere the update is tangent, and it is stationary exactly where the objective
-    under unit norms is.  In an optimal code rho_i is lambda1 s_i, the weighted penalty.  If the codes of a
-    batch explain too much, so that the sum of a_i rho_i is negative, nothing decays.  There is no lambda2.
+    for any code.  If an atom has unit norm, its update is tangent to the unit sphere.  The update is
+    stationary exactly where the objective under unit norms is stationary.  In an optimal code rho_i is
+    lambda1 s_i, the weighted penalty.  If the codes of a batch explain too much, so that the sum of a_i rho_i
+    is negative, nothing decays.  `UsageSteps` has no lambda2.
 
     Parameters
     ----------
     gain : float, default 4.0
-        Size of the steps: 1 averages over all samples, and a larger gain forgets early samples.
+        Size of the steps.  With a gain of 1, an atom averages over all samples.  With a larger gain, it
+        forgets early samples.
     reach : float, default 1.75
         Approximate distance that an atom of unit norm has to move, for weights of either sign.
     averaging : float, default 4.0
-        Weights of either sign only: 1 averages over the whole past of an atom, a larger number over its last
-        part.
+        Used only for weights of either sign.  With 1, an atom is averaged over its whole past.  With a larger
+        number, it is averaged over the last part of its past.
     initial_usage : float, default 2.0
         Usage of an atom before the first sample: a larger number makes the first steps smaller.
     settling : float, default 300.0
@@ -185,7 +188,7 @@ class UsageSteps(Value, Rule):
             updates.change_rows(lateral, False, weighted, g_d @ forward, keep, -np.inf, *changes)
         updates.change_atoms(forward, rows, products, factors, keep, least)
         if follows:
-            # Changes of F and of B both change F B; the second product g_D F uses the changed F.
+            # Changes of F and changes of B both change F B.  The second product g_D F uses the changed F.
             updates.change_rows(lateral, True, weighted, g_d @ forward, keep, -np.inf, *changes)
             g_h = keep * g_h
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
@@ -242,7 +245,7 @@ class UsageSteps(Value, Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class PaperSteps(Value, Rule):
-    """The paper's rule: one step size for all, a fixed decay, and re-weighting by the thresholds.
+    """The paper's rule: one step size for all neurons, a fixed decay, and penalties weighted by thresholds.
 
     After n samples, ``eta_D = step / (1 + n / halving)``, in units of the mean energy of the signals::
 
@@ -338,7 +341,7 @@ def change_weights(
     keep : float or ndarray, shape (n_atoms,), default 1.0
         The share of each weight that remains after decay.
     least : float, default -inf
-        The smallest weight, `Signs.least_weight`.
+        The lower bound of the new weights, for example `Signs.least_weight`.
     """
     keep = np.full(codes.shape[1], keep)
     memory = np.empty((8, values.shape[1])), np.empty(8, dtype=np.bool_)

@@ -69,9 +69,9 @@ class LearningSettings(PhaseSettings):
     batch_size : int or "auto", default "auto"
         Number of samples between two changes of the weights: 32, or 1 with `PaperSteps`.
     replacement : bool, default True
-        Whether patterns that reconstructions lack replace dead atoms (`TwoPhaseLearner.dead_atoms`) and one
-        atom of each pair that is more similar than chance allows, and whether stalled atoms restart
-        (docs/dictionary_learning.md, section 11).
+        Whether atoms are replaced by patterns that reconstructions lack.  Dead atoms
+        (`TwoPhaseLearner.dead_atoms`) and one atom of each pair that is more similar than chance allows are
+        replaced, and stalled atoms restart (docs/dictionary_learning.md, section 11).
     weight_format : snn.digital.FixedPoint, optional
         Number format to which weights and thresholds are rounded at the start and after each batch.  By
         default weights are not rounded.  With an exponent of None, weights between the layers lie below 1,

@@ -149,7 +149,7 @@ class TwoPhaseNetwork(Value, Described):
     def rounded(
         self, weight_format: FixedPoint, *, rng: int | np.random.Generator | None = None
     ) -> TwoPhaseNetwork:
-        """Return the network with its weights rounded once, for a chip after learning.
+        """Return the network with rounded weights, for example for a chip that runs without learning.
 
         Parameters
         ----------

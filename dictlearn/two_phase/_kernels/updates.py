@@ -108,7 +108,8 @@ def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, 
     """Add the figures of a batch to the sums for the next history entry; return the sum of objectives."""
     objective = 0.0
     for k in range(n_signals):
-        # Equation 9 gives ||B a - x||^2; if g_D is from spike counts, the codes a are rates.
+        # By equation 9, ||B a - x||^2 is ||g_D||^2 / kappa^2.  If g_D comes from spike counts, the codes a
+        # are rates.
         squares = 0.0
         for j in range(g_d.shape[1]):
             squares += g_d[k, j] * g_d[k, j]
@@ -130,7 +131,7 @@ def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, 
 
 @uncounted
 def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compared):
-    """Count the signals for which each neuron fired; note `now` as the time of its last signal and spike."""
+    """Count the signals for which each neuron fired; set its times of the last signal and spike to `now`."""
     for k in range(fired.shape[0]):
         for i in range(fired.shape[1]):
             if fired[k, i]:
@@ -233,7 +234,7 @@ def change_atoms(forward, feedback, products, factors, keep, least):
 @uncounted
 def solve(products, values):
     """Solve the positive definite system ``products X = values`` in place; return whether X is finite."""
-    # The upper triangle of `products`, U^T D U, becomes D U.
+    # `products` = U^T D U is overwritten with D U in its upper triangle.
     n_rows = products.shape[0]
     for k in range(n_rows):
         row, pivot = products[k], products[k, k]
