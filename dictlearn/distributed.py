@@ -59,7 +59,7 @@ class ClusterSamples(Samples):
         self._checked: bool | None = None
 
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
-        """Read and check all samples; a second check by the same rules does nothing."""
+        """Read and check all samples; if they were checked by the same rules before, do nothing."""
         if n_inputs not in (None, self.n_inputs):
             raise ValueError(
                 f"path must name samples of {n_inputs} features, the network's; got {self.n_inputs}"
@@ -72,7 +72,7 @@ class ClusterSamples(Samples):
         self._checked = signed
 
     def _read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
-        """Return samples in C order, because in another order sums along rows round differently."""
+        """Return samples in C order, because sums along rows in another order round differently."""
         return np.ascontiguousarray(self._file[rows], dtype=np.float64), None
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:

@@ -70,8 +70,8 @@ class SpikingDictionaryLearning(Coder):
         learned with non-negative codes.  If `positive_code` is True, `transform` codes the split signals.
         Otherwise `transform` codes the original signals in ``components_``.
     positive_dict : bool, default False
-        Whether atoms must not be negative; False for split signals.  If atoms, codes and the signals of the
-        first call are not negative, the network is smaller, and later signals must not be negative.
+        Whether atoms must not be negative.  Pass False for split signals.  If atoms, codes and the signals of
+        the first call are not negative, the network is smaller, and later signals must not be negative.
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
         Atoms to start from, which are split like the signals and scaled to unit norm, or a network.  The
         default is a `random_dictionary`.
@@ -80,8 +80,8 @@ class SpikingDictionaryLearning(Coder):
     checkpoint, checkpoint_every, callback, progress
         See `continue_learning`; only `fit` uses these parameters.
     missing_values : float, optional
-        The value of missing entries of the signals, for example `np.nan`: only known entries count in the
-        objectives of learning and coding.  By default no entry is missing, and NaN is an error.
+        The value that marks missing entries of the signals, for example `np.nan`.  Only known entries count
+        in the objectives of learning and coding.  By default no entry is missing, and NaN is an error.
     random_state : int or RandomState, optional
         Source of the start and of the order of the samples.
     n_jobs : int, optional
@@ -91,8 +91,9 @@ class SpikingDictionaryLearning(Coder):
     ----------
     components_ : ndarray, shape (n_components, n_features)
         The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm.  With split
-        channels, atoms have unit norm over both channels; the component is the positive channel minus the
-        negative one, with a norm of at most 1.  A vanished atom is zero.  float32 signals give float32 atoms.
+        channels, atoms have unit norm over both channels, and a component is the positive channel minus the
+        negative channel, with a norm of at most 1.  A vanished atom is zero.  float32 signals give float32
+        atoms.
     dead_atoms_ : ndarray of int
         Indices of atoms that were silent for the last max(1000, 10 n_components) samples.
     learner_ : TwoPhaseLearner
@@ -381,7 +382,7 @@ class SpikingDictionaryLearning(Coder):
         """Set the fitted attributes from the learner after a fit to `array`, which may have ended early."""
         self.n_iter_ = math.ceil(learner.n_samples / array.shape[0])
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
-        self.learner_: TwoPhaseLearner = learner  # set last: `fit` keeps a new learner
+        self.learner_: TwoPhaseLearner = learner  # set last, because `fit` looks for a new learner
 
     # -- the problem of coding -------------------------------------------------------------------
 

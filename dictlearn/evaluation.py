@@ -87,7 +87,8 @@ def mean_objective(
         Whether codes must not be negative.  Pass False for dictionaries learned with codes of either sign,
         the default of `SpikingDictionaryLearning`.
     normalise : bool, default True
-        Whether to scale the atoms to unit norm first: with large atoms penalties have little effect.
+        Whether to scale the atoms to unit norm first.  Without scaling, penalties have little effect on large
+        atoms.
     n_jobs : int, optional
         Number of joblib workers; the result does not depend on this number.
     progress : bool, default False

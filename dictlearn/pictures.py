@@ -37,7 +37,7 @@ def plot_atoms(
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features) or (n_kernels, height, width[, n_channels])
-        One atom per row, or kernels of one or three channels.  In the row of a colour atom, the channels of
+        Atoms, one per row, or kernels of one or three channels.  In the row of a colour atom, the channels of
         each pixel stand next to each other.
     patch_size : int or (int, int), optional
         Side of a square patch, or (height, width), in pixels; None for kernels.

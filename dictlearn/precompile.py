@@ -31,7 +31,8 @@ def tasks() -> precompile.Tasks:
     """Return the tasks that call all kernels of `dictlearn`."""
     signals = np.random.default_rng(0).standard_normal((4, 6))
     runs = {}
-    # Numba needs both batch sizes: slices of an array with one row are contiguous, other slices are not.
+    # Numba compiles once for each of two batch sizes, because slices with one row are contiguous, but other
+    # slices are not.
     kinds: tuple[Rule, ...] = (UsageSteps(), PaperSteps())
     ways = [("spiking", readout) for readout in READOUTS] + [("graded", "current")]
     times: tuple[Time, ...] = (Exact(), Clock(0.25))

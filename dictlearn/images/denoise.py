@@ -19,7 +19,7 @@ from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
 # Standard deviation of the error of rounding to integers, which is the least noise of an image of integers.
 INTEGER_NOISE = 1.0 / math.sqrt(12.0)
-# Least noise that is visible, as a share of the range of an image: .25 of 255.
+# Noise below this share of the range of an image is not visible (0.25 in an image from 0 to 255).
 LEAST_NOISE = 1e-3
 # Least singular value or pivot of independent atoms, as a share of the largest one.
 DEPENDENT_SHARE = 1e-10
@@ -74,7 +74,7 @@ def denoise(
     image : array_like, shape (height, width) or (length,)
         One channel of an image, or a signal.
     dictionary : array_like, shape (n_atoms, n_pixels)
-        One atom per row, for codes of either sign; apply `join_channels` to atoms of two channels.
+        Atoms, one per row, for codes of either sign; apply `join_channels` to atoms of two channels.
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; n_pixels is height times width.  For a signal,
         the length of a window.
@@ -112,7 +112,7 @@ def denoise(
     dictionary = checks.real_array(
         "dictionary", dictionary, shape=(None, n_pixels), meaning="one column a pixel"
     )
-    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # this problem checks the atoms
+    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # `LassoProblem` checks atoms
     warn_if_ill_posed(silent)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
@@ -185,8 +185,8 @@ def _warn_of_units(
 
 def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the orthogonal projection of each patch on the atoms in its code."""
-    # Codes times atoms, which the penalty makes too small, were worse by 0.3 to 1.5 dB.  Least squares with
-    # the signs of the code gained at most 0.01 dB (DCT atoms).
+    # Codes times atoms are worse by 0.3 to 1.5 dB, because the penalty makes them too small.  Least squares
+    # with the signs of the code fixed gained at most 0.01 dB (DCT atoms).
     projections = np.zeros_like(patches)
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):

@@ -69,8 +69,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         the images.
     crop_size : int or (int, int), optional
         Side of the crops, or (rows, columns), in pixels; for signals, the length of crops.  Smaller images
-        give smaller crops.  The default is 64 pixels or four kernel sides, whichever is more; for signals
-        512 or eight kernel lengths.
+        give smaller crops.  The default is 64 pixels or four kernel sides, whichever is more.  For signals,
+        the default is 512 samples or eight kernel lengths, whichever is more.
     batch_size : int, default 4
         Number of crops between two changes of the kernels.
     background : {"smooth", "mean", "none"} or float, default "smooth"
@@ -264,7 +264,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         return np.stack(restored)
 
     def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:
-        """Return minus the objective over the energy 1/2 ||x||^2 of images: from -1 to 0, larger is better.
+        """Return -objective / energy of the images, from -1 to 0; larger is better.  The energy is 1/2 ||x||^2.
 
         Scores of kernels can be compared at one `alpha` and one `background`.  The score cannot choose
         `alpha`, because a smaller `alpha` gives a smaller objective for any images.
@@ -316,7 +316,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         """Return the frame of images, and the images without their backgrounds."""
         frame, planes = frame_of(X, self.n_channels)
         kernel_size = frame.size("kernel_size", self.kernel_size)
-        # An image that is too small may be a row of an image, or have channels as columns.
+        # If an image is too small for a kernel, X may be a single image taken for several, or channels may be
+        # taken for columns.
         hint = ": for one image pass [image], for channels that are no colours n_channels"
         for k, plane in enumerate(planes):
             require_room(plane.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)

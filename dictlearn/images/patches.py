@@ -58,7 +58,7 @@ def random_patches(
     ----------
     images : array_like, shape (height, width) or (length,), or list of such arrays
         One image, or several images of any shapes; or one signal, or several signals of any lengths.  An
-        array is one image or signal: for an array of several, pass ``list(images)``.
+        array is one image or one signal.  If an array holds several images, pass ``list(images)``.
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; for signals, the length of a window.
     n_patches : int

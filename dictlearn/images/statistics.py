@@ -112,7 +112,7 @@ class KernelStatistics:
 
 
 def _shifts(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -> np.ndarray:
-    """Return the pixel u - stride * lag for each lag and pixel u; the number of pixels stands for outside."""
+    """Return the index of pixel u - stride * lag for each lag and u; outside, the number of pixels."""
     height, width = kernel_size
     rows = np.arange(height) - stride * np.arange(-reach[0], reach[0] + 1)[:, np.newaxis]
     columns = np.arange(width) - stride * np.arange(-reach[1], reach[1] + 1)[:, np.newaxis]

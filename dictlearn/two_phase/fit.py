@@ -25,7 +25,8 @@ from snn.base import checks
 from snn.base.value import assign, replaced
 from solvers.problem.messages import IllPosedWarning
 
-# Number of signals, or of atoms if more, that test whether a random start makes neurons fire.
+# Number of signals that test whether a random start makes neurons fire; with more atoms, as many signals as
+# atoms.
 SIGNALS_TO_START = 1000
 # Largest mean share of the atoms (or features, if fewer) in a code; with a larger share, atoms learn noise.
 DENSE = 0.75
@@ -59,8 +60,8 @@ def learn_dictionary(
     The network minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals x of
     ``1/2 ||x - a D||^2 + penalty ||a||_1``.  With a mask m, the first term is ``1/2 ||m (x - a D)||^2``.
     With `PaperSteps`, atoms have no unit norm, and the objective has the term ``lambda2 / 2 ||D||^2``.
-    Signals, atoms and codes are not negative, unless the settings allow it.  Every weight changes only by
-    what its own neuron observes.
+    Signals, atoms and codes are not negative, unless the settings allow negative numbers.  Every weight
+    changes only by what its own neuron observes.
 
     This function calls `new_learner` and then `continue_learning`.  Call both functions yourself to keep what
     was learned when an error or Ctrl-C ends learning early.
@@ -102,7 +103,7 @@ def learn_dictionary(
     settings = checked_settings(settings, penalty)
     samples = samples_of(signals, mask, settings)
     samples.warn_if_ill_scaled("signals")
-    # A copy of the generator, which gives the same number again in `continue_learning`.
+    # Pass a copy of the generator, so that `continue_learning` draws the same seed from the original.
     learner = new_learner(samples, n_atoms, settings=settings, start=start, rng=copy.deepcopy(rng))
     continue_learning(learner, samples, rng=rng, **course)
     return learner
@@ -150,9 +151,9 @@ def continue_learning(
         Number of samples between two calls of `callback`.
     checkpoint : path-like, optional
         File to which the learner is saved every `checkpoint_every` samples and at the end.  If the file
-        exists, the learner first takes the saved state, and ends with the same bits as if it had never
-        stopped.  If `n_samples` is larger than in the first call, this holds only if the first call ended at
-        the end of an epoch or of a full batch.
+        exists, learning continues from the saved state, and ends with the same bits as if learning had never
+        stopped.  If `n_samples` is larger than in the first call, the bits are the same only if the first
+        call ended at the end of an epoch or of a full batch.
     checkpoint_every : int, default 10_000
         Number of samples between two checkpoints.
 
@@ -284,9 +285,9 @@ def new_learner(
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_inputs), or ClusterSamples
-        Signals, not negative unless the settings allow it.  The root mean square norm of the signals sets the
-        learner's scale.  If the mean of the signals has most of the energy, the steps of a clock are halved.
-        For signals in a file, see `dictlearn.distributed`.
+        The signals, which must not be negative unless the settings allow negative signals.  The root mean
+        square norm of the signals sets the learner's scale.  If the mean of the signals has most of the
+        energy, the steps of a clock are halved.  For signals in a file, see `dictlearn.distributed`.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  Unknown values are ignored and may be NaN.
     n_atoms : int, optional
@@ -297,8 +298,8 @@ def new_learner(
         Settings of the network and of learning; by default `LearningSettings` with `penalty`.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
         A dictionary, which is scaled to unit norms, or a network with the signs of the settings.  The default
-        is a `random_dictionary`.  If its atoms make no neuron fire for most signals, which happens in many
-        dimensions, the start is the normalised sum of a random atom and a signal.
+        is a `random_dictionary`.  If these random atoms make no neuron fire for most signals, which happens
+        in many dimensions, each atom of the start is the normalised sum of a random atom and a signal.
     rng : int or Generator, optional
         Source of the random start.
     """

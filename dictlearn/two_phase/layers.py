@@ -60,7 +60,7 @@ class Population(NamedTuple):
 
 @dataclass(frozen=True)
 class Layers:
-    """The populations of a two-phase network: inputs first, then coding neurons, then predictions."""
+    """The populations of a two-phase network: inputs, coding neurons, and neurons that predict inputs."""
 
     n_inputs: int
     n_atoms: int
@@ -110,7 +110,7 @@ class Layers:
         ]
 
     def drives(self, signals: np.ndarray, coding: np.ndarray) -> np.ndarray:
-        """Return the drives of all neurons, with a row for each signal; predictions have no drive."""
+        """Return drives of all neurons, a row for each signal; neurons that predict inputs have no drive."""
         drives = np.zeros((len(signals), self.n_neurons))
         for population in self.inputs:
             drives[:, population.neurons] = signals if population.sign > 0.0 else -signals

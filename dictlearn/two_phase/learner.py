@@ -251,7 +251,7 @@ class TwoPhaseLearner(Resumable):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            Signals, not negative unless the settings allow it.
+            The signals, which must not be negative unless the settings allow negative signals.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
             True where a signal is known, by default everywhere.  An unknown value is ignored and may be NaN:
             its input neuron carries the network's prediction, and neither drives nor corrects the network.
@@ -273,7 +273,7 @@ class TwoPhaseLearner(Resumable):
 
     @one_thread
     def learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
-        """Learn from one batch, which `run` runs; return its mean objective.
+        """Learn from one batch, which the function `run` runs; return the batch's mean objective.
 
         If an error or Ctrl-C ends the batch early, the learner stays as it was before the batch.
 
@@ -469,7 +469,7 @@ class TwoPhaseLearner(Resumable):
         return assign(
             cls(TwoPhaseNetwork(*weights, *settings.signs), settings, **begun),
             **values,
-            synapses=Synapses(*weights, settings.signs),  # as in the file: the constructor rounds
+            synapses=Synapses(*weights, settings.signs),  # saved weights, not rounded again
             memory={name.removeprefix(REMEMBERED): arrays[name] for name in remembered if name in arrays},
             replacement=Replacement.of_entries(arrays),
             _history=LearningHistory(arrays["history"], arrays["sums"]),

@@ -92,7 +92,7 @@ class _Network(NamedTuple):
 
 
 class _Refused(Exception):
-    """The error of a signal that is too large or has too many spikes; the first by `order` is raised."""
+    """The error of a signal that is too large or spikes too often; the one of smallest `order` is raised."""
 
     def __init__(self, order: tuple[int, int], error: Exception) -> None:
         super().__init__()
@@ -425,7 +425,8 @@ def _ran_away(layers: Layers, phase: int, row: int, counts: np.ndarray, allowed:
 
 def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event) -> list[Result]:
     """Call a function for each piece, with a thread for every piece but the first; return the results."""
-    # An error in the calling thread, for example Ctrl-C, sets `stop`: threads end soon, and nothing waits.
+    # An error in the calling thread, for example Ctrl-C, sets `stop`, so that the other threads end soon.
+    # The calling thread does not wait for them.
     results: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
 
     def work(k: int) -> None:

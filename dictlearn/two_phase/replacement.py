@@ -22,15 +22,16 @@ ATOMS_PER_TRIAL = 50
 # Number of times that a new pattern moves towards the residuals of other samples, so that a single outlier
 # does not become an atom.
 ROUNDS = 3
-# Search for similar atoms every SEARCH_EVERY samples, but not the first NO_SEARCHES times, with few data.
+# Search for similar atoms every SEARCH_EVERY samples.  The first NO_SEARCHES searches are left out, because
+# there are too few data.
 SEARCH_EVERY, NO_SEARCHES = 640, 4
-# Length of a trial in samples: TRIAL_PER_ATOM times the number of atoms (each of many atoms is used rarely),
-# at least LEAST_TRIAL.  The mean squared code of a neuron adapts within a quarter of a trial.
+# Length of a trial in samples: TRIAL_PER_ATOM times the number of atoms (in a large dictionary each atom is
+# used rarely), at least LEAST_TRIAL.  The mean squared code of a neuron adapts within a quarter of a trial.
 LEAST_TRIAL, TRIAL_PER_ATOM = 3200, 16
 # Least worth of a new atom, as a share of the old atom's worth: in the second half of a trial, and at its
 # end.  Averages of activity are noisy.  In photographs, new atoms reach 0.2 to 0.5 of the old atoms' worth.
 LEAST_IN_TRIAL, LEAST_AT_END = 0.3, 0.6
-# Number of samples for which an atom gets no new trial after a lost one.
+# Number of samples after a lost trial in which the atom gets no new trial.
 REST = 6400
 
 
@@ -52,7 +53,8 @@ class Trial(NamedTuple):
             memory[name][self.atom] = self.memory[name]
 
 
-# Entries of a file: figures of all atoms, columns of running trials, and the prefix of the rule's arrays.
+# Entries of a learner's file: figures of all atoms, figures of running trials, and the prefix of the rule's
+# arrays.
 OF_ALL = {
     "activity": Entry("f", ("atoms",), 0.0),
     "rests_until": Entry("iu", ("atoms",), 0),
@@ -80,7 +82,8 @@ class Replacement:
 
     def __init__(self, n_atoms: int) -> None:
         self.running: tuple[Trial, ...] = ()  # trials that have not ended
-        # Mean of a^2 over about a quarter of a trial, in units of the signals' mean energy.
+        # For each atom, the mean of a^2 over about a quarter of a trial, in units of the signals' mean
+        # energy.
         self.activity = np.zeros(n_atoms)
         self.rests_until = np.zeros(n_atoms, dtype=np.int64)  # number of samples before which no trial begins
         self.credit = 0.0  # number of trials that may begin

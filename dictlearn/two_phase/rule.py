@@ -14,7 +14,8 @@ from dictlearn.two_phase.synapses import Synapses
 from snn.base.archive import Entry
 from snn.run.time import Clock
 
-# Default settings of a rule with strong and with weak feedback; durations are in synaptic time constants.
+# Default settings of rules with strong feedback and with weak feedback; durations are in synaptic time
+# constants.
 STRONG_FEEDBACK = {"kappa": 0.7, "duration": 5.0, "time": Clock(1 / 32), "amplitude": 5.0}
 WEAK_FEEDBACK = {**STRONG_FEEDBACK, "kappa": 0.1, "time": Clock(1 / 16)}
 # Default settings for inputs that fire, by `positive_atoms`.  Atoms of either sign need longer phases, since
@@ -23,7 +24,7 @@ SPIKING_INPUTS = {True: WEAK_FEEDBACK, False: {**WEAK_FEEDBACK, "duration": 10.0
 # Default settings for graded inputs, which lack the noise of spikes: fewer spikes suffice, and a longer phase
 # on a coarser clock improves codes.
 GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "time": Clock(1 / 8), "amplitude": 3.0}
-# NumPy types of the letters by which an `Entry` names kinds of numbers.
+# For each letter by which an `Entry` names a kind of numbers, the NumPy type.
 KINDS_OF_NUMBERS = {"f": np.float64, "i": np.int64, "b": np.bool_}
 # Classes of learning rules by module and name, which the files of learners contain.
 KINDS: dict[str, type[Rule]] = {}

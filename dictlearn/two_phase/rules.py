@@ -48,9 +48,10 @@ LETS_GO, RISE, LEAST_DISTANCE, KEPT = 4.0, 0.03, 1e-5, 0.25
 # Signals count as changed if at least this share of all averages is renewed.  A few averages are renewed by
 # chance.
 LEAST_CHANGED = 0.1
-# Atoms of a start are held, as after long learning: 1 / eta is larger by HELD, and S begins at HELD_AVERAGE.
-# They are released when the squared sum of their gradients is DIRECTION + CHANCE / sqrt(number of weights)
-# times its value for gradients without a common direction.
+# Atoms of a start may be learned already, so they are held and change slowly: 1 / eta is larger by HELD, and
+# S begins at HELD_AVERAGE.  Held atoms are released when the squared norm of the sum of their gradients is
+# DIRECTION + CHANCE / sqrt(number of weights) times its expected value for gradients without a common
+# direction.
 HELD, HELD_AVERAGE, DIRECTION, CHANCE = 12.0, 1000.0, 1.1, 4.0
 
 
@@ -76,20 +77,21 @@ class UsageSteps(Value, Rule):
 
         eta_i = 1 / (sqrt(0.01 + V_i) / reach + (1 - m_i) D_i + caution m_i C_i / gain)
 
-    V_i is the sum of the squares of the neuron's own gradients, so that each neuron makes an AdaGrad step,
-    which falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is the
+    V_i is the sum of the squares of the neuron's own gradients, so that each neuron makes an AdaGrad step.
+    This step falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is the
     mismatched share of the lateral currents of neuron i in the batch, at most 1.  If H agrees with F B, no
-    step is larger than 1 / D_i, which is best for the batch; otherwise a step goes no farther than H can
+    step is larger than 1 / D_i, which is best for the batch.  Otherwise a step goes only so far that H can
     follow.  Such large steps keep atoms in motion, so the dictionary averages each atom.  A batch adds its
     new weights to the average with the share ``min(averaging D_i / S_i, 1)``.  S_i grows like A_i, but S_i is
     halved whenever ``||B_i - average_i||^2`` is four times its usual value, so that the average does not lag
-    behind the weights after a change of signals.  If gradients are read from counts, steps are as for
-    positive atoms.  After a change of signals, an atom that lies between several true atoms has smaller codes
-    than chance allows.  `stalled` returns such atoms, and the learner then restarts their sums.
+    behind the weights after a change of signals.  If gradients are read from counts, steps are computed as
+    for positive atoms.  After a change of signals, an atom that lies between several true atoms has smaller
+    codes than chance allows.  `stalled` returns such atoms, and the learner then restarts their sums.
 
-    The atoms of a start may be the result of earlier learning, and are held: ``1 / eta_i`` is larger by 12
-    and S_i starts at 1000, until the squared sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)``
-    times its value without a direction, the sum of V_i.  Random atoms are released in the first batches.
+    The atoms of a start may be the result of earlier learning.  Such atoms are held, so that they change
+    slowly: ``1 / eta_i`` is larger by 12 and S_i starts at 1000.  They are released when the squared norm of
+    the sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)`` times the sum of V_i, its expected value
+    without a common direction.  Random atoms are released in the first batches.
 
     The decay keeps every atom at unit norm: the norm of F_i changes by ``2 eta_i a_i rho_i (1 - ||F_i||^2)``
     for any code.  If an atom has unit norm, its update is tangent to the unit sphere.  The update is
@@ -113,8 +115,8 @@ class UsageSteps(Value, Rule):
         Number of samples after which `initial_usage` is halved, so that atoms used later for the first time
         may change faster.
     caution : float, default 10.0
-        Weight of C_i, which bounds the curvature along all atoms together: one batch moves weights at most
-        gain / caution of the way, so that H can follow.
+        Weight of C_i, which bounds the curvature along all atoms together.  A batch moves weights by at most
+        the share gain / caution of the way to the batch's optimum, so that H can follow.
     lateral_gain : float, optional
         Share of the mismatch that H corrects, in (0, 2).  The default is 1 if gradients are read
         from currents, which measure the mismatch exactly, and 0.1 if spikes are counted.
@@ -196,7 +198,7 @@ class UsageSteps(Value, Rule):
         if not follows or settings.weight_format is not None:
             memory.pop("average", None)
             return
-        # Averages of atoms follow the weights, faster for atoms that have moved far away.
+        # The average of an atom follows its weights, and follows faster after the weights have moved far.
         average = memory.setdefault("average", rows.copy())
         averaged, spread = memory["averaged"], memory["spread"]
         updates.average_rows(
@@ -280,7 +282,7 @@ class PaperSteps(Value, Rule):
     reweighting: bool = checked(checks.flag, default=True)
 
     def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, Any]:
-        """Return the strong feedback that the paper uses."""
+        """Return the default settings with strong feedback, as in the paper."""
         return STRONG_FEEDBACK
 
     def penalty_weights(
@@ -335,9 +337,9 @@ def change_weights(
         Weights with a row for each coding neuron, such as `Synapses.feedforward`, `feedback_rows`, `lateral`
         (weights to the neuron) or `lateral_rows` (weights from the neuron).
     codes : ndarray, shape (n_signals, n_atoms)
-        Codes times a step; nearly all of them are zero.
+        Codes times a step size; most codes are zero.
     values : ndarray, shape (n_signals, n_others)
-        Numbers at the other end of each synapse, for example the gradients that its target observes.
+        Values at the other end of each synapse, for example the gradients that the other neuron observes.
     keep : float or ndarray, shape (n_atoms,), default 1.0
         The share of each weight that remains after decay.
     least : float, default -inf

@@ -22,7 +22,8 @@ from solvers.problem.messages import IllPosedWarning
 # signals than SIGNALS_TO_COMPARE cause no warning.
 SIGNALS_TO_COMPARE, SIGNALS_PER_OUTLIER = 10, 100
 # If the mean of SIGNALS_WITH_MEAN signals or more has more than LARGEST_SHARE_OF_MEAN of their energy, atoms
-# become alike.  The mean of digits has .69 of the energy, the mean of photographs .74.
+# become alike.  The mean of digits has 0.69 of the energy, and the mean of photographs has 0.74 of the
+# energy.
 SIGNALS_WITH_MEAN, LARGEST_SHARE_OF_MEAN = 200, 0.85
 # Limits of the root mean square norm of signals, within which objectives stay in the range of floats.
 SMALLEST_MEAN_NORM, LARGEST_MEAN_NORM = 1e-150, 1e150
@@ -120,7 +121,7 @@ class Samples(Closed, ABC):
 
 
 def blocks_of_rows(n_signals: int, n_inputs: int) -> Iterator[slice]:
-    """Return slices of rows, 16 MB each; equal blocks give equal sums for every kind of storage."""
+    """Return slices of rows, 16 MB each; the same slices for every kind of storage give the same sums."""
     step = max(VALUES_READ_AT_ONCE // n_inputs, 1)
     return (slice(first, first + step) for first in range(0, n_signals, step))
 
@@ -133,7 +134,7 @@ class SamplesInMemory(Samples):
         self._checked: set[tuple[int | None, bool]] = set()
 
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
-        """Check signals and mask; a second check by the same rules does nothing."""
+        """Check signals and mask; if they were checked by the same rules before, do nothing."""
         if (n_inputs, signed) in self._checked:
             return
         signals, mask = self._given

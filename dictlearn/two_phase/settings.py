@@ -24,9 +24,10 @@ class LearningSettings(PhaseSettings):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
     `kappa`, `duration`, `time`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
-    values, which `dataclasses.replace` keeps.  The first four settings become 0.1, 7, Clock(1 / 8) and 3 for
-    graded inputs; 0.1, 5 (10 for atoms of either sign), Clock(1 / 16) and 5 for spiking inputs; and 0.7, 5,
-    Clock(1 / 32) and 5 with `PaperSteps` or readout "rate".
+    values, which `dataclasses.replace` keeps.  For graded inputs, `kappa` becomes 0.1, `duration` 7, `time`
+    Clock(1 / 8) and `amplitude` 3.  For spiking inputs, `kappa` becomes 0.1, `duration` 5 (10 for atoms of
+    either sign), `time` Clock(1 / 16) and `amplitude` 5.  With `PaperSteps` or readout "rate", `kappa`
+    becomes 0.7, `duration` 5, `time` Clock(1 / 32) and `amplitude` 5.
 
     Parameters
     ----------
@@ -170,7 +171,7 @@ class LearningSettings(PhaseSettings):
 
 
 def checked_phases(kappa: float, duration: float, initial_potential: float, time: Time) -> dict[str, Any]:
-    """Check the parameters of two phases; return them by name, numbers as floats."""
+    """Check the parameters of two phases; return a dict of these parameters, with numbers as floats."""
     kappa = share("kappa", kappa)
     if kappa == 0.0:
         raise ValueError("kappa must be positive; got 0: without feedback there is no second phase")

@@ -22,12 +22,12 @@ from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 LEAST_THRESHOLD = 0.05
 # Largest number of columns of the product F B that are computed together.
 LATERAL_BLOCK = 128
-# Exponents of two powers of two: F and B lie below the first power, H below the second.
+# F and B lie below 2**LARGEST_FEEDFORWARD, and H lies below 2**LARGEST_LATERAL.
 LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
 
 
 class Synapses(Closed):
-    """The weights F, B and H in one array, which learning changes in place; a pair shares its weights.
+    """The weights F, B and H in one array, which learning changes in place; pairs share weights.
 
     Attributes
     ----------

@@ -247,7 +247,7 @@ class TwoPhaseNetwork(Value, Described):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            The signals x, not negative unless the network allows it.
+            The signals x, which must not be negative unless the network allows negative signals.
         penalty : float or array_like, shape (n_atoms,)
             The penalty lambda1, positive: one number for all atoms, or one for each.
         kappa, duration, initial_potential, time
@@ -345,9 +345,9 @@ class TwoPhaseNetwork(Value, Described):
             coding_neurons -> LI -> Affine(-(H - diag H), 0) -> coding_neurons
             coding_neurons -> LI -> Affine(gamma B, 0) -> input_neurons
 
-        The coding neurons have the bias -(1 - gamma) lambda1 s.  At gamma = 0 the last line is left out.  In
-        a population of pairs, the neurons with the sign of the signal come first.  Each phase is a separate
-        graph, since NIR cannot express a change of gamma; potentials start at zero.
+        The coding neurons have the bias -(1 - gamma) lambda1 s.  At gamma = 0 the graph lacks the connections
+        of the last line.  In a population of pairs, the neurons with the sign of the signal come first.  Each
+        phase is a separate graph, since NIR cannot express a change of gamma; potentials start at zero.
         ``snn.exchange.from_nir(graph, signal=x)`` reads the graph, with the coding neurons first.
 
         Parameters

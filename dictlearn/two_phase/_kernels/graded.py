@@ -109,7 +109,7 @@ def run_rows(
 
 @inner
 def set_row(row, shares, known, forward, feedback, lateral, closed):
-    """Set the weights from one neuron: a sum, by `shares`, of its rows of `closed`, of H and of F B."""
+    """Set the weights from one neuron: its rows of `closed`, of H and of F B, times `shares` and added up."""
     # F B is summed over the known inputs if shares[2] > 0, otherwise over the unknown inputs.
     for i in range(row.shape[0]):
         row[i] = shares[0] * closed[i] + shares[1] * lateral[i]

@@ -335,7 +335,7 @@ def is_transpose(matrix, other):
 
 @uncounted
 def close_columns(closed, lateral, product, first, gamma):
-    """Set some columns of `closed`, and the same rows, to lateral - gamma F B for a symmetric F B."""
+    """Set columns of `closed`, and rows with the same indices, to lateral - gamma F B for a symmetric F B."""
     # `product` has the entries of F B on and below the diagonal, in the columns from `first` on.
     n_rows, n_columns = product.shape
     # Process 32 rows of the product at a time, because these rows stay in the cache.
