@@ -28,8 +28,8 @@ class ClusterSamples(Samples):
     `learn_dictionary`, `new_learner` and `continue_learning` take these signals.  For each batch the network
     is sent to the workers once.  In each task, a worker reads `rows_per_task` samples and runs the network on
     these samples.  Observations return in the order of the samples, and weights change in the calling
-    process.  The bits are the same as from an array in memory, for any number of workers, even if workers
-    die.
+    process.  Results have the same bits as results from an array in memory, for any number of workers, even
+    if workers die.
 
     Parameters
     ----------

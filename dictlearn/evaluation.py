@@ -54,7 +54,8 @@ class AtomMatch(Value, Drawn):
         For each given atom, the largest cosine with any atom of the dictionary, and the index of that atom.
     assigned_cosine, assigned_atom : ndarray, shape (n_others,)
         Cosine and index of the assigned atom.  Each atom of the dictionary is assigned to at most one given
-        atom, so that the sum of cosines is largest.  A given atom without a partner has 0 and -1.
+        atom, so that the sum of cosines is largest.  A given atom without a partner has the cosine 0 and the
+        index -1.
     """
 
     best_cosine: np.ndarray

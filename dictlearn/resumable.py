@@ -24,7 +24,7 @@ FILE_VERSION = 4
 
 
 class History:
-    """A table of figures recorded during learning, with a name for each column."""
+    """A table of numbers recorded during learning, with a name for each column."""
 
     def __init__(self, names: Sequence[str], rows: np.ndarray | None = None) -> None:
         self.names = tuple(names)
@@ -77,7 +77,7 @@ class Resumable(Saved, Drawn):
     def _conforming(
         cls, entries: Mapping[str, np.ndarray], others: Mapping[str, Entry]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the values of fields, and the other entries; raise ValueError if one breaks its rule."""
+        """Return the values of fields, and the other entries; raise ValueError if an entry is invalid."""
         if (version := int(entries.get("version", 1))) != FILE_VERSION:
             raise ValueError(f"of format {version}, but this version of sparsespike reads {FILE_VERSION}")
         arrays = conforming(entries, {**cls._schema, **others})

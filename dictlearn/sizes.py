@@ -24,7 +24,7 @@ from snn.base.value import Value
 class SizeComparison(Value, Drawn):
     """Dictionaries of several sizes, each learned from several seeds, and their scores on held-out signals.
 
-    Figures have a row for each size and a column for each seed.
+    Arrays of results have a row for each size and a column for each seed.
 
     Attributes
     ----------

@@ -92,7 +92,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         See `continue_learning`.  Here `checkpoint_every` counts batches, and `fit` calls `callback` after
         every batch.
     random_state : int or RandomState, optional
-        Source of the start and the crops; with a `checkpoint`, an integer.
+        Source of the start and the crops.  With a `checkpoint`, pass an integer.
     n_jobs : int, optional
         Number of workers that code crops; results do not depend on this number.
     n_channels : int, optional
@@ -264,7 +264,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         return np.stack(restored)
 
     def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:
-        """Return -objective / energy of the images, from -1 to 0; larger is better.  The energy is 1/2 ||x||^2.
+        """Return -objective / energy (1/2 ||x||^2) of the images, from -1 to 0; larger is better.
 
         Scores of kernels can be compared at one `alpha` and one `background`.  The score cannot choose
         `alpha`, because a smaller `alpha` gives a smaller objective for any images.

@@ -34,7 +34,7 @@ class Frame(NamedTuple):
         return kind + (f" with {self.channels[0]} channels" if self.channels else ", one channel")
 
     def size(self, name: str, value: Any) -> tuple[int, int]:
-        """Return a side, a pair or a length as (height, width)."""
+        """Return a size in any of its forms as (height, width); see `as_size`."""
         return as_size(name, value, is_signal=self.is_signal)
 
     def kernels(
@@ -265,7 +265,7 @@ def prepared_plane(
 
 
 def _padding(shape: tuple[int, ...], padded: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return numbers of padding rows and columns, each (before, after); an odd one comes after."""
+    """Return the padding of rows and of columns, each (before, after); an odd pixel is added after."""
     missing = (new - old for old, new in zip(shape[:2], padded, strict=False))
     return [(n // 2, n - n // 2) for n in missing]
 

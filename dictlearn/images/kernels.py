@@ -108,13 +108,14 @@ class KernelLearner(Resumable):
     @property
     def history(self) -> dict[str, np.ndarray]:
         """The history of learning, by batch: each batch is coded with the kernels from before the batch."""
-        # The number of images so far, and means: objective, 1/2 ||x||^2, relative gap, nonzeros and spikes.
+        # Columns of the history: number of images so far, and means of the objective, of 1/2 ||x||^2, of the
+        # relative gap, of nonzeros and of spikes.
         return self._history.columns()
 
     @one_thread
     def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Code images, (n_images, rows, columns[, n_channels]), improve the kernels, return the codes."""
-        new = copy.deepcopy(self)  # `assign` below changes `self` at once, so that Ctrl-C cannot interrupt it
+        new = copy.deepcopy(self)  # changed in place of `self`, so that Ctrl-C leaves `self` whole
         # The rounding of BLAS depends on the number of its threads.
         with one_blas_thread():
             result = new._learn(images, n_jobs)

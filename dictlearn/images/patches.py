@@ -193,7 +193,7 @@ def _as_planes(value: Any) -> tuple[list[np.ndarray], bool]:
 
 
 def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return patches, shape (n_places, n_pixels), at places that are numbered through all images."""
+    """Return patches, shape (n_places, n_pixels); `places` are indices of positions in all images."""
     owners = np.searchsorted(ends, places, side="right")
     patches = np.empty((len(places), views[0].shape[2] * views[0].shape[3]))
     for k, view in enumerate(views):

@@ -57,7 +57,7 @@ def split_channels(signals: ArrayLike) -> np.ndarray:
 
 
 def join_channels(split: ArrayLike) -> np.ndarray:
-    """Return the positive channel minus the negative one, the inverse of `split_channels`.
+    """Return the positive channel minus the negative channel, the inverse of `split_channels`.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ class KernelStatistics:
             self.correlations += (by_kernel @ patches).reshape(self.correlations.shape)
 
     def product(self, kernel: int, kernels: np.ndarray) -> np.ndarray:
-        """Return (A d) of one kernel, shape (height * width, n_channels)."""
+        """Return the part of A d that belongs to one kernel, shape (height * width, n_channels)."""
         n_kernels, n_pixels, n_channels = kernels.shape
         by_lag = self.lags[kernel].reshape(-1, n_kernels) @ kernels.reshape(n_kernels, -1)
         shifted = np.zeros((len(by_lag), n_pixels + 1, n_channels))  # the last row is for pixels outside
@@ -112,7 +112,7 @@ class KernelStatistics:
 
 
 def _shifts(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -> np.ndarray:
-    """Return the index of pixel u - stride * lag for each lag and u; outside, the number of pixels."""
+    """Return the index of pixel u - stride * lag for each lag and u, or the number of pixels outside."""
     height, width = kernel_size
     rows = np.arange(height) - stride * np.arange(-reach[0], reach[0] + 1)[:, np.newaxis]
     columns = np.arange(width) - stride * np.arange(-reach[1], reach[1] + 1)[:, np.newaxis]
@@ -139,7 +139,7 @@ def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     # Shapes: block (n_pixels, n_pixels); wanted (n_pixels, n_channels).
     from scipy.optimize import brentq  # imported here, because scipy.optimize is large
 
-    # A division by a power of two rounds nothing, and keeps squares in the range of floats.
+    # Division by a power of two causes no rounding, and it keeps squares in the range of floats.
     unit = -int(np.frexp(max(np.abs(block).max(), np.abs(wanted).max()))[1])
     eigenvalues, vectors = np.linalg.eigh(np.ldexp(block, unit))
     usable = eigenvalues > EIGENVALUE_ROUNDING * eigenvalues[-1]

@@ -185,7 +185,7 @@ class TwoPhaseLearner(Resumable):
 
         Four columns are means over a thousand samples, as the network observes them: objective, nonzeros,
         spikes (per sample) and disturbance (``||g_D|| / ||kappa x||`` over nonzero signals, which says how
-        much feedback changes the input layer).  Five columns are figures of the weights after these samples:
+        much feedback changes the input layer).  Five columns describe the weights after these samples:
         consistency, symmetry, and the least, median and largest norm of an atom.
         """
         return self._history.columns()
@@ -253,8 +253,9 @@ class TwoPhaseLearner(Resumable):
         signals : array_like, shape (n_signals, n_inputs)
             The signals, which must not be negative unless the settings allow negative signals.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-            True where a signal is known, by default everywhere.  An unknown value is ignored and may be NaN:
-            its input neuron carries the network's prediction, and neither drives nor corrects the network.
+            True where a signal is known, by default everywhere.  An unknown value is ignored and may be NaN.
+            The input neuron of an unknown value carries the network's prediction, so that this neuron neither
+            drives nor corrects the network.
         n_threads : int, default 1
             Number of threads that run the batch; the result does not depend on this number.
 

@@ -66,7 +66,7 @@ class Batch:
     n_samples : int
         Number of samples that the network learned from before the batch.
     penalty, reweighting : ndarray, shape (n_atoms,)
-        The penalties lambda1, in the network's units, and their weights s.
+        The penalties lambda1, in the network's units, and the weights s of the penalties.
     probed : ndarray of int, shape (n_probes,)
         The atom of each probe.
     probe_drive : ndarray, shape (n_probes,)
@@ -175,7 +175,8 @@ class Observed:
             g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa   (10)
 
         Here e = u - Theta a is a neuron's average current minus the charge of its spikes.  With readout
-        "current", g_H is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
+        "current", g_H is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, which equals the right-hand
+        side of (10).
     """
 
     n_spikes: np.ndarray

@@ -67,8 +67,8 @@ class Phase(Value, Drawn):
         The current of a pair of coding neurons is the current that both neurons receive with opposite signs.
         The penalty and the effect of the two neurons on each other are excluded.
     coding_trace : ndarray, shape (n_signals, n_atoms)
-        Average filtered spikes of the coding neurons, which their synapses passed on.  A trace differs from
-        the rate by the charge that is in the synapses at the start and at the end of the phase.
+        Average of the filtered spikes that the synapses of the coding neurons passed on.  A trace differs
+        from the rate by the charge that is in the synapses at the start and at the end of the phase.
     """
 
     duration: float
@@ -92,7 +92,7 @@ class _Network(NamedTuple):
 
 
 class _Refused(Exception):
-    """The error of a signal that is too large or spikes too often; the one of smallest `order` is raised."""
+    """The error of a signal that is too large or spikes too often; only the smallest `order` is raised."""
 
     def __init__(self, order: tuple[int, int], error: Exception) -> None:
         super().__init__()
@@ -299,7 +299,8 @@ def _advanced(
     run.advance(end, active=active, stop_when=lambda: bool(are_too_many().any()))
     counts = run.spike_counts.copy() if before is None else run.spike_counts - before
     if (over := are_too_many()).any():
-        # Copies of the network run one after the other: the first runaway does not depend on later copies.
+        # Copies of the network run one after the other, so that the first runaway does not depend on later
+        # copies.
         k = int(np.argmax(over))
         raise _ran_away(layers, phase, rows[k], counts[k], allowed[k])
     return counts

@@ -53,8 +53,8 @@ class Trial(NamedTuple):
             memory[name][self.atom] = self.memory[name]
 
 
-# Entries of a learner's file: figures of all atoms, figures of running trials, and the prefix of the rule's
-# arrays.
+# Entries of a learner's file: statistics of all atoms, columns of running trials, and the prefix of the
+# rule's arrays.
 OF_ALL = {
     "activity": Entry("f", ("atoms",), 0.0),
     "rests_until": Entry("iu", ("atoms",), 0),
@@ -74,7 +74,7 @@ OLD = "old_rule."
 
 
 class Replacement:
-    """The running trials of new atoms, and the figures of all atoms that decide about trials."""
+    """The running trials of new atoms, and the statistics of all atoms that decide about trials."""
 
     # The worth of an atom for a sample is about ``1/2 a^2 (1 - c^2)``, because the most similar atom, with
     # the cosine c, would code the share c^2 instead.  A trial has a cost, so the more trials are lost, the
@@ -110,7 +110,7 @@ class Replacement:
         return float(0.5 * self.activity[atom] * (1.0 - min(nearest, 1.0) ** 2))
 
     def lost(self, n_samples: int, synapses: Synapses) -> list[Trial]:
-        """End all decided trials; return the lost trials, whose new atom is worth less than the old one."""
+        """End all decided trials; return the lost trials, whose new atom is worth less than the old atom."""
         lost, running = [], []
         for trial in self.running:
             age = n_samples - trial.began
@@ -175,8 +175,8 @@ class Replacement:
 
 def usual_range(values: np.ndarray) -> tuple[float, float]:
     """Return the expected range of as many normal values with the median and upper spread of `values`."""
-    # A neuron cannot compute the spread from its own observations.  All other numbers of replacement are
-    # local.
+    # A neuron cannot compute the spread from its own observations.  All other numbers that decide about
+    # replacement are local.
     median, tail = np.quantile(values, (0.5, 1.0 - TAIL))
     beyond = (tail - median) / NORMAL_TAIL * np.sqrt(2.0 * np.log(len(values)))
     return median - beyond, median + beyond

@@ -34,9 +34,9 @@ KINDS: dict[str, type[Rule]] = {}
 class Rule:
     """A learning rule: a subclass defines `change`, and may override every other method.
 
-    A subclass with parameters is a frozen dataclass whose fields JSON can hold.  Parameters are saved with a
-    learner, together with the arrays that the rule keeps from batch to batch.  A program must define or
-    import the class before it loads the learner.
+    A subclass with parameters is a frozen dataclass whose fields can be saved as JSON.  Parameters are saved
+    with a learner, together with the arrays that the rule keeps from batch to batch.  A program must define
+    or import the class before it loads the learner.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Rule:
             array[atom] = 0.0
 
     def _memory(self, known: Mapping[str, np.ndarray], n_atoms: int, n_inputs: int) -> dict[str, np.ndarray]:
-        """Return the arrays that `remembers` names: known arrays, and zeros in place of unknown ones."""
+        """Return the arrays that `remembers` names: known arrays, and zeros in place of unknown arrays."""
         lengths, memory = {"atoms": n_atoms, "inputs": n_inputs}, {}
         for name, entry in self.remembers.items():
             if name in known:

@@ -102,13 +102,13 @@ class UsageSteps(Value, Rule):
     Parameters
     ----------
     gain : float, default 4.0
-        Size of the steps.  With a gain of 1, an atom averages over all samples.  With a larger gain, it
+        Size of the steps.  With a gain of 1, an atom averages over all samples.  With a larger gain, the atom
         forgets early samples.
     reach : float, default 1.75
         Approximate distance that an atom of unit norm has to move, for weights of either sign.
     averaging : float, default 4.0
         Used only for weights of either sign.  With 1, an atom is averaged over its whole past.  With a larger
-        number, it is averaged over the last part of its past.
+        number, the atom is averaged over the last part of its past.
     initial_usage : float, default 2.0
         Usage of an atom before the first sample: a larger number makes the first steps smaller.
     settling : float, default 300.0
@@ -214,7 +214,7 @@ class UsageSteps(Value, Rule):
             held[:], averaged[:], memory["spread"][:] = HELD, HELD_AVERAGE, 1.0
             memory["drift"] = np.zeros(rows.shape)
         is_held = held > 0.0
-        if "drift" in memory:  # absent if a lost trial brought back an atom that was still held
+        if "drift" in memory:  # absent after a lost trial that restored a held atom
             drift = memory["drift"]
             radial = np.einsum("ij,ij->i", gradient, rows)[:, np.newaxis] * rows
             drift += (gradient - radial) / batch.energy
@@ -228,12 +228,12 @@ class UsageSteps(Value, Rule):
         held[:], memory["spread"][is_held] = 0.0, 0.0
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the averages of atoms that synapses keep or, without averages, B^T."""
+        """Return the averages of atoms in `memory` or, without averages, B^T."""
         is_used, rows = memory["usage"][:, np.newaxis] > 0.0, synapses.feedback_rows
         return np.where(is_used, memory.get("average", rows), rows)
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the atoms whose mean squared code is too small for chance, after a change of signals."""
+        """Return atoms whose mean squared code is smaller than chance allows, after a change of signals."""
         used = np.flatnonzero((n_fired > 0) & (memory["usage"] > 0.0))
         # Atoms that fired for less than half of the median number of signals have had too little time.
         old = used[2 * n_fired[used] > np.median(n_fired[used])] if len(used) else used
@@ -254,7 +254,7 @@ class PaperSteps(Value, Rule):
         F_ij <- max(F_ij - eta_D (a_i g_D_j / kappa + lambda2 F_ij), 0)              B_ji likewise     (11)
         H_ij <- max(H_ij - eta_H g_H_i a_j / kappa - 2 eta_D lambda2 H_ij, 0)        s = diag H        (12)
 
-    Samples come one at a time by default: in larger batches these steps can run away.
+    A batch is one sample by default, because these steps can run away in larger batches.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ from snn.base.describe import Closed, number
 from snn.base.value import cached_property
 from solvers.problem.messages import IllPosedWarning
 
-# Warn of outliers if one signal in SIGNALS_PER_OUTLIER, or fewer, have most of the energy.  Fewer nonzero
+# Warn of outliers if at most 1 / SIGNALS_PER_OUTLIER of the signals have most of the energy.  Fewer nonzero
 # signals than SIGNALS_TO_COMPARE cause no warning.
 SIGNALS_TO_COMPARE, SIGNALS_PER_OUTLIER = 10, 100
 # If the mean of SIGNALS_WITH_MEAN signals or more has more than LARGEST_SHARE_OF_MEAN of their energy, atoms

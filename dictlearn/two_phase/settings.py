@@ -23,16 +23,17 @@ from snn.run.time import Clock, Exact, RealNeuron, Time, end_of, is_digital, req
 class LearningSettings(PhaseSettings):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
-    `kappa`, `duration`, `time`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
-    values, which `dataclasses.replace` keeps.  For graded inputs, `kappa` becomes 0.1, `duration` 7, `time`
-    Clock(1 / 8) and `amplitude` 3.  For spiking inputs, `kappa` becomes 0.1, `duration` 5 (10 for atoms of
-    either sign), `time` Clock(1 / 16) and `amplitude` 5.  With `PaperSteps` or readout "rate", `kappa`
-    becomes 0.7, `duration` 5, `time` Clock(1 / 32) and `amplitude` 5.
+    `kappa`, `duration`, `time`, `amplitude`, `inputs` and `batch_size` are "auto" by default.  The
+    constructor replaces "auto" by values, which `dataclasses.replace` keeps.  For graded inputs, `kappa`
+    becomes 0.1, `duration` 7, `time` Clock(1 / 8) and `amplitude` 3.  For spiking inputs, `kappa` becomes
+    0.1, `duration` 5 (10 for atoms of either sign), `time` Clock(1 / 16) and `amplitude` 5.  With
+    `PaperSteps` or readout "rate", `kappa` becomes 0.7, `duration` 5, `time` Clock(1 / 32) and `amplitude` 5.
 
     Parameters
     ----------
     penalty : float, or array_like of shape (n_atoms,)
-        The penalty lambda1, positive, in units of the signals: one number, or one for each atom (a tuple).
+        The penalty lambda1, positive, in units of the signals: one number, or a tuple with a number for each
+        atom.
     kappa : float or "auto", default "auto"
         Strength of the feedback in the second phase, in (0, 1).  A small kappa gives better codes in short
         phases; gradients that are read from spike counts need a large kappa.
@@ -56,9 +57,9 @@ class LearningSettings(PhaseSettings):
         Potentials at the start of each sample, as a share of the thresholds, in [0, 1).  With graded inputs
         potentials start at 0, so that neurons that will be silenced do not fire first.
     time : Exact, Clock or "auto", default "auto"
-        Exact time, from event to event, or a clock of perfect neurons in real numbers.  The steps of a Clock
-        with the default neuron are halved if the network runs away and, with graded inputs, if the mean of
-        the signals has most of their energy.
+        Exact time, from event to event, or a clock with perfect neurons that compute in real numbers.  The
+        steps of a Clock with the default neuron are halved if the network runs away and, with graded inputs,
+        if the mean of the signals has most of their energy.
     positive_atoms : bool, default True
         Whether atoms, and so all weights, must not be negative.
     positive_code : bool, default True

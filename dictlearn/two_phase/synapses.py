@@ -17,8 +17,8 @@ from snn.digital.format import FixedPoint, round_in_place
 from snn.weights import Segments
 from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 
-# Smallest threshold of a coding neuron.  Learning keeps thresholds near 1.  At a threshold of 0, spikes would
-# not end.
+# Smallest threshold of a coding neuron.  Learning keeps thresholds near 1.  A neuron with a threshold of 0
+# would spike without end.
 LEAST_THRESHOLD = 0.05
 # Largest number of columns of the product F B that are computed together.
 LATERAL_BLOCK = 128

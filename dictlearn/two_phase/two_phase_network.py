@@ -38,15 +38,15 @@ class TwoPhaseNetwork(Value, Described):
         input whose x is unknown:      nu = B sigma_cod
 
     Here sigma are the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
-    papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
-    code of x.  With any gamma in [0, 1) a consistent network, H = F B, has the same code.  An input neuron
-    whose x is unknown carries the network's own prediction, and only the known inputs decide the code
+    papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO code of
+    x.  With any gamma in [0, 1) a consistent network, H = F B, has the same code as at gamma = 0.  An input
+    neuron whose x is unknown carries the network's own prediction, and only the known inputs decide the code
     (docs/dictionary_learning.md, section 6).
 
     A pair of neurons represents a number of either sign: the second neuron receives and sends everything with
-    the opposite sign, by the same weights (section 9 of that page).  Inputs are pairs if signals may be
-    negative, coding neurons are pairs if codes may be negative.  For a pair, sigma is the difference of the
-    two neurons' filtered spikes.
+    the opposite sign, by the same weights (section 9 of docs/dictionary_learning.md).  Inputs are pairs if
+    signals may be negative, and coding neurons are pairs if codes may be negative.  For a pair, sigma is the
+    difference of the two neurons' filtered spikes.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class TwoPhaseNetwork(Value, Described):
 
     @property
     def symmetry(self) -> float:
-        """Agreement of F and B^T, 1 - ||F - B^T|| / ||B||: 1 if both directions have one dictionary."""
+        """Agreement of F and B^T, 1 - ||F - B^T|| / ||B||, which is 1 if F and B^T are equal."""
         return self.synapses().symmetry
 
     def spiking_network(
@@ -357,7 +357,7 @@ class TwoPhaseNetwork(Value, Described):
         time_constant : float, default 1.0
             The synaptic time constant in the graph's unit of time.
         time_step : float, optional
-            Step of a simulator that needs one; see `snn.exchange.to_nir`.
+            Time step of the simulator, if it runs in steps; see `snn.exchange.to_nir`.
         """
         from snn.exchange import to_nir  # imported here, because only NIR needs it
 

@@ -105,7 +105,7 @@ def observe(counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, fe
 
 @uncounted
 def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, scale):
-    """Add the figures of a batch to the sums for the next history entry; return the sum of objectives."""
+    """Add a batch to the sums for the next history entry; return the sum of objectives."""
     objective = 0.0
     for k in range(n_signals):
         # By equation 9, ||B a - x||^2 is ||g_D||^2 / kappa^2.  If g_D comes from spike counts, the codes a
@@ -160,7 +160,7 @@ def bound(values, least, thresholds, least_threshold):
 def sums_by_atom(
     sums, products, codes, known_share, g_d, g_h, forward, lateral, kappa, current, follows
 ):  # fmt: skip
-    """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
+    """Set `sums` over a batch for each atom, and set `products` to codes.T @ g_D, (n_atoms, n_inputs)."""
     # Rows 0 to 3 of `sums` are sums over signals.  Rows 0 and 1 sum a_i^2 and |a_i| sum_j |a_j|, times the
     # known share.  Row 2 sums a_i rho_i = -a_i F_i . g_D / kappa, and row 3 sums a_i^2 ||g_D||^2 / kappa^2.
     # If H follows F B, rows 4 and 5 are sums of |g_H| and kappa |H a| over signals and probes.
@@ -256,7 +256,7 @@ def solve(products, values):
 
 @uncounted
 def add_normalised(products, right, codes, values, ridge):
-    """Add the upper half of A^T L^2 A + ridge I, and A^T L^2 V, of codes A, inverse norms L and values V."""
+    """Add the upper half of A^T L^2 A + ridge I, and A^T L^2 V (codes A, inverse norms L, values V)."""
     for k in range(codes.shape[0]):
         squares = 0.0
         for i in range(codes.shape[1]):
@@ -301,7 +301,8 @@ def change_rows(rows, are_columns, codes, values, keep, least, changes, is_chang
 @uncounted
 def average_rows(average, averaged, spread, rows, used, averaging, lets_go, least_distance, rise):
     """Move the average of each used atom towards its row, and update its usual squared distance, `spread`."""
-    # If the squared distance is `lets_go` times the usual one, half of the averaged usage is forgotten.
+    # If the squared distance is `lets_go` times the usual squared distance, half of the averaged usage is
+    # forgotten.
     for j in range(rows.shape[0]):
         if averaged[j] == 0.0:  # the atom was never used, or it begins anew
             for i in range(rows.shape[1]):
