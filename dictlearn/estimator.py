@@ -41,9 +41,9 @@ ESTIMATOR_NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict
 class SpikingDictionaryLearning(Coder):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
-    `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of
-    ``1/2 ||s - a D||^2 + alpha ||a||_1``, by `learn_dictionary`; `transform` solves exactly for the codes in
-    the learned dictionary.  Signals, atoms and codes may have either sign, as in scikit-learn's
+    `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of ``1/2
+    ||s - a D||^2 + alpha ||a||_1``, by `learn_dictionary`.  `transform` solves exactly for the codes in the
+    learned dictionary.  Signals, atoms and codes may have either sign, as in scikit-learn's
     `DictionaryLearning`.  `X` has a signal in each row, shape (n_signals, n_features).
 
     Parameters
@@ -51,16 +51,16 @@ class SpikingDictionaryLearning(Coder):
     n_components : int, optional
         Number of atoms.  The default is the number of features, or twice this number for split signals.
     alpha : float or array_like of shape (n_components,), default 0.1
-        The penalty, positive, in units of the signals: one for all atoms, or one for each.  The default suits
-        many signals with norms near 1, such as normalised patches.  (With scikit-learn's default, 1, the code
-        of a unit-norm signal is zero in any dictionary.)
+        The penalty, positive, in units of the signals: one number for all atoms, or one number for each atom.
+        The default suits many signals with norms near 1, such as normalised patches.  (With scikit-learn's
+        default, 1, the code of a unit-norm signal is zero in any dictionary.)
     max_iter : int, default 10
         Number of passes of `fit` through the signals.
     batch_size : int or "auto", default "auto"
         Number of samples between two changes of the weights; see `LearningSettings`.
     split_channels : bool, default False
-        Whether signals are split into a positive and a negative channel (`dictlearn.split_channels`); the
-        network then learns non-negative atoms and codes of both channels, as in the paper.
+        If True, signals are split into a positive and a negative channel (`dictlearn.split_channels`), and
+        the network learns non-negative atoms and codes of both channels, as in the paper.
     settings : mapping of str to object, optional
         Further options of `LearningSettings` by name, such as ``{"kappa": 0.2, "rule": PaperSteps()}``.
     transform_alpha : float or array_like of shape (n_components,), optional
@@ -105,7 +105,7 @@ class SpikingDictionaryLearning(Coder):
 
     Notes
     -----
-    float32 signals give float32 codes and ``components_``: results are computed in float64 and then rounded.
+    float32 signals give float32 codes and ``components_``.  Results are computed in float64 and then rounded.
     The network, and the result of `encode` with its certificates, stay in float64.
 
     Examples
@@ -141,7 +141,7 @@ class SpikingDictionaryLearning(Coder):
 
     @one_thread
     def fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
-        """Learn anew from `max_iter` passes through signals, each in a new random order.
+        """Learn anew from `max_iter` passes through signals; each pass has a new random order.
 
         Raises
         ------
@@ -271,7 +271,7 @@ class SpikingDictionaryLearning(Coder):
         return (codes @ components).astype(codes.dtype, copy=False)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
-        """Return how well codes of four fifths of the features predict the other fifth; 1 is perfect.
+        """Return how well codes of four fifths of the features predict the other fifth (1 is perfect).
 
         The score is the predicted share of the energy (`solvers.held_out_score`), with both channels of a
         feature in one fold.  Unlike objectives, scores can be compared between values of `alpha` and

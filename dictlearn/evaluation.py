@@ -29,7 +29,8 @@ class DictionaryScore(Described):
     objective : float
         Mean over the signals of ``1/2 ||x - a D||^2 + penalty ||a||_1``.
     worst_gap : float
-        Largest duality gap of a code as a share of ``1/2 ||x||^2``, which certifies the codes.
+        Largest duality gap of a code, as a share of ``1/2 ||x||^2``.  A small gap certifies that the codes
+        are optimal.
     nonzeros : float
         Mean number of atoms in a code.
     usage : ndarray of int, shape (n_atoms,)
@@ -83,7 +84,7 @@ def mean_objective(
     signals : array_like, shape (n_signals, n_features)
         The held-out signals x.
     penalty : float or array_like, shape (n_atoms,)
-        The penalty, positive: one number for all atoms, or one for each.
+        The penalty, positive: one number for all atoms, or one number for each atom.
     positive_code : bool, default True
         Whether codes must not be negative.  Pass False for dictionaries learned with codes of either sign,
         the default of `SpikingDictionaryLearning`.

@@ -191,7 +191,7 @@ def learning(
     ax = axes_of(ax)
     style = {"marker": "o" if len(n_samples) < 30 else None, "markersize": 3.0, **line_kwargs}
     (line,) = ax.plot(n_samples, history[quantity], **style)
-    if len(n_samples) >= 30:  # means over batches fluctuate: draw their moving mean too
+    if len(n_samples) >= 30:  # means over batches fluctuate, so draw a moving mean too
         line.set_alpha(0.3)
         window = np.full(len(n_samples) // 15, 1.0 / (len(n_samples) // 15))
         means = (np.convolve(values, window, mode="valid") for values in (n_samples, history[quantity]))

@@ -202,7 +202,7 @@ def seed_of_order(rng: int | np.random.Generator | None) -> int:
 def batches_in_order(
     n_signals: int, n_samples: int, *, batch_size: int, seed: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield the row numbers of each batch: all signals, in a new random order in each epoch."""
+    """Yield the row numbers of each batch; each epoch has all signals in a new random order."""
     # The last batch of an epoch may be smaller.  The order depends only on the seed and the epoch, so that
     # learning can continue from the sample `first` without any other state.
     place = first

@@ -66,8 +66,8 @@ def denoise(
     The method "active_set_from_spikes" codes every patch without its mean.  The patch is replaced by its
     orthogonal projection on the atoms in its code, plus its mean; overlapping patches are averaged.
 
-    By default the penalty of atom d_i is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``: the correlation of
-    pure noise with any of the n_atoms atoms is seldom larger.
+    By default the penalty of atom d_i is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``, because the
+    correlation of pure noise with any of the n_atoms atoms is seldom larger.
 
     Parameters
     ----------

@@ -148,7 +148,7 @@ def as_size(name: str, value: Any, *, is_signal: bool = False) -> tuple[int, int
 class PreparedImage(Value, Drawn):
     """An image as the signal of a convolutional dictionary, from which the image can be restored.
 
-    A signal of one dimension is an image of one row in all attributes; `restore` drops the row.
+    In all attributes, a signal of one dimension is an image of one row.  `restore` removes this row.
 
     Attributes
     ----------
@@ -219,7 +219,8 @@ def prepare_image(
 
     The smooth part of the image, which kernels code badly, is subtracted.  The detail is padded by its mirror
     image, which adds no edges, to a size that the grid of positions covers.  `PreparedImage.restore` undoes
-    both steps: to the last bit with ``background="none"``, otherwise up to the rounding of a sum.
+    both steps.  With ``background="none"``, the restored image is exact.  Otherwise it is exact up to the
+    rounding of a sum.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ N_SWEEPS, FORGETTING = 2, 3.0
 CANDIDATES = 20
 # Largest magnitude of the cosine of two kernels of a random start.
 LARGEST_COSINE = 0.999
-# A batch: the shape of its crops, and the image, top row and left column of each crop.
+# Type of a batch: the shape of its crops, and the image, top row and left column of each crop.
 Batch = tuple[tuple[int, int], list[tuple[int, int, int]]]
 
 
@@ -182,7 +182,7 @@ class KernelLearner(Resumable):
         values, arrays = cls._conforming(entries, cls._others)
         kernels, history = arrays["kernels"], arrays["history"]
         learner = cls(kernels, KernelSettings(**json.loads(str(arrays["settings"]))))
-        # Keep the saved kernels: another scaling to norm one would change their last bits.
+        # Keep the saved kernels, because another scaling to norm one would change their last bits.
         saved = kernels.reshape(learner._kernels.shape)
         assign(learner, **values, _kernels=saved, _history=History(HISTORY, history))
         statistics = learner._statistics

@@ -90,7 +90,7 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
 
     Notes
     -----
-    The transform treats the image as periodic: if opposite edges differ, the result has a seam.
+    The Fourier transform treats the image as periodic.  If opposite edges differ, the result has a seam.
 
     References
     ----------

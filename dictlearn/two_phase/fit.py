@@ -89,7 +89,7 @@ def learn_dictionary(
     Warns
     -----
     RuntimeWarning
-        If the network runs away on a clock; learning then continues with steps of half the length.
+        If the network runs away on a clock.  Learning then continues with steps of half the length.
     IllPosedWarning
         If one percent of the signals (at least one, of ten or more) has more than half of the energy, or if
         the mean of 200 signals or more has more than 85 % of the energy.
@@ -293,13 +293,15 @@ def new_learner(
     n_atoms : int, optional
         Number of atoms, needed unless `start` is given.
     penalty : float or array_like, shape (n_atoms,), optional
-        The penalty lambda1, positive: one number for all atoms, or one for each; needed without `settings`.
+        The penalty lambda1, positive: one number for all atoms, or one number for each atom.  A penalty is
+        needed if `settings` is None.
     settings : LearningSettings, optional
         Settings of the network and of learning; by default `LearningSettings` with `penalty`.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
-        A dictionary, which is scaled to unit norms, or a network with the signs of the settings.  The default
-        is a `random_dictionary`.  If these random atoms make no neuron fire for most signals, which happens
-        in many dimensions, each atom of the start is the normalised sum of a random atom and a signal.
+        A dictionary, which is scaled to unit norms, or a network with the same signs as the settings.  The
+        default is a `random_dictionary`.  If these random atoms make no neuron fire for most signals, which
+        happens in many dimensions, each atom of the start is the normalised sum of a random atom and a
+        signal.
     rng : int or Generator, optional
         Source of the random start.
     """

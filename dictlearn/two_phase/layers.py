@@ -65,9 +65,10 @@ class Layers:
     n_inputs: int
     n_atoms: int
     signs: Signs
-    # Whether each input also has neurons with feedback of strength 1, for samples that lack the input.
+    # If True, each input also has neurons that predict the input by feedback of strength 1, for samples that
+    # lack the input.
     predicted: bool = False
-    # Whether inputs pass their currents on and do not fire; then only coding neurons are simulated.
+    # If True, inputs pass their currents on and do not fire, so that only coding neurons are simulated.
     graded: bool = False
 
     @cached_property

@@ -109,7 +109,7 @@ class TwoPhaseLearner(Resumable):
     _history: LearningHistory
     # The weights before the last batch; the next batch reuses their memory.
     _spare: Synapses | None = None
-    # Whether the start was random without a seed; then a checkpoint may have started from other weights.
+    # If True, the start was random without a seed, so that a checkpoint may have started from other weights.
     _any_start: bool = False
 
     def __init__(

@@ -39,7 +39,7 @@ MOST_SPIKES_EXPECTED = 1e7
 # On a clock, the number of neurons, over all signals, must be at least this number for each thread.  With
 # fewer neurons, threads mostly wait.
 NEURONS_PER_THREAD = 2**15
-# Drive of a neuron that must stay silent: the feedback of all allowed spikes cannot outweigh this drive.
+# Drive of a neuron that must stay silent.  The feedback of all allowed spikes cannot outweigh this drive.
 SILENCING_DRIVE = -(2.0**40)
 # Stop signal of a run in one piece.  This signal is never set, because the only piece has no other piece that
 # can fail.
@@ -438,7 +438,8 @@ def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event
 
     try:
         for k in range(1, len(pieces)):
-            # Do not use `threading.Thread`: Ctrl-C while a thread starts would leave its lock locked forever.
+            # Do not use `threading.Thread`, because Ctrl-C while a thread starts would leave its lock locked
+            # forever.
             start_new_thread(work, (k,))
         outcomes: dict[int, Any] = {0: call(pieces[0])}
         while len(outcomes) < len(pieces):

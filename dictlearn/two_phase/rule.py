@@ -21,8 +21,8 @@ WEAK_FEEDBACK = {**STRONG_FEEDBACK, "kappa": 0.1, "time": Clock(1 / 16)}
 # Default settings for inputs that fire, by `positive_atoms`.  Atoms of either sign need longer phases, since
 # their gradients are noisier.
 SPIKING_INPUTS = {True: WEAK_FEEDBACK, False: {**WEAK_FEEDBACK, "duration": 10.0}}
-# Default settings for graded inputs, which lack the noise of spikes: fewer spikes suffice, and a longer phase
-# on a coarser clock improves codes.
+# Default settings for graded inputs.  Without the noise of input spikes, fewer spikes suffice, and a longer
+# phase on a coarser clock improves codes.
 GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "time": Clock(1 / 8), "amplitude": 3.0}
 # For each letter by which an `Entry` names a kind of numbers, the NumPy type.
 KINDS_OF_NUMBERS = {"f": np.float64, "i": np.int64, "b": np.bool_}
@@ -44,8 +44,8 @@ class Rule:
         Values of the settings `batch_size` and `inputs` if these settings are "auto".
     remembers : mapping of str to Entry
         The arrays that a learner keeps for the rule from batch to batch.  ``Entry("f", ("atoms", "inputs"),
-        0.0)`` is an array of floats >= 0, shape (n_atoms, n_inputs).  Arrays are zero at first; an optional
-        array is absent.
+        0.0)`` is an array of floats >= 0, shape (n_atoms, n_inputs).  Arrays are zero at first, and optional
+        arrays are absent at first.
     """
 
     batch_size: ClassVar[int] = 32

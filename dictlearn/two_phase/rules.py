@@ -93,11 +93,11 @@ class UsageSteps(Value, Rule):
     the sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)`` times the sum of V_i, its expected value
     without a common direction.  Random atoms are released in the first batches.
 
-    The decay keeps every atom at unit norm: the norm of F_i changes by ``2 eta_i a_i rho_i (1 - ||F_i||^2)``
-    for any code.  If an atom has unit norm, its update is tangent to the unit sphere.  The update is
-    stationary exactly where the objective under unit norms is stationary.  In an optimal code rho_i is
-    lambda1 s_i, the weighted penalty.  If the codes of a batch explain too much, so that the sum of a_i rho_i
-    is negative, nothing decays.  `UsageSteps` has no lambda2.
+    The decay keeps every atom at unit norm, because the norm of F_i changes by ``2 eta_i a_i rho_i (1 -
+    ||F_i||^2)`` for any code.  If an atom has unit norm, its update is tangent to the unit sphere.  The
+    update is stationary exactly where the objective under unit norms is stationary.  In an optimal code rho_i
+    is lambda1 s_i, the weighted penalty.  If the codes of a batch explain too much, so that the sum of a_i
+    rho_i is negative, nothing decays.  `UsageSteps` has no lambda2.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ class LearningSettings(PhaseSettings):
         atom.
     kappa : float or "auto", default "auto"
         Strength of the feedback in the second phase, in (0, 1).  A small kappa gives better codes in short
-        phases; gradients that are read from spike counts need a large kappa.
+        phases, but gradients that are read from spike counts need a large kappa.
     duration : float or "auto", default "auto"
         Length of each phase, in synaptic time constants.  In longer phases codes converge further.
     amplitude : float or "auto", default "auto"
@@ -47,12 +47,12 @@ class LearningSettings(PhaseSettings):
         in a phase.  "current" uses average soma currents, which tend to the same values in long phases.
         Gradients from currents are exact for the code that neurons pass on in the phase with feedback.
     inputs : {"auto", "graded", "spiking"}, default "auto"
-        Output of input neurons.  "graded" inputs pass their currents on at every instant and do not fire:
-        gradients are exact, without the noise of spike counts, and a sample takes a fraction of the spikes.
-        With graded inputs, both phases run with feedback, and the network settles in the first phase.
-        "spiking" is the network of the paper.  By default inputs are graded with readout "current", except
-        with `PaperSteps`.  In exact time, signals with unknown entries run with spiking inputs even if inputs
-        are graded, with the phases and the amplitude of the settings.
+        Output of input neurons.  "graded" inputs pass their currents on at every instant and do not fire.
+        Gradients are then exact, without the noise of spike counts, and a sample needs only a fraction of the
+        spikes.  With graded inputs, both phases run with feedback, and the network settles in the first
+        phase.  "spiking" is the network of the paper.  By default inputs are graded with readout "current",
+        except with `PaperSteps`.  In exact time, signals with unknown entries run with spiking inputs even if
+        inputs are graded, with the phases and the amplitude of the settings.
     initial_potential : float, default 0.5
         Potentials at the start of each sample, as a share of the thresholds, in [0, 1).  With graded inputs
         potentials start at 0, so that neurons that will be silenced do not fire first.

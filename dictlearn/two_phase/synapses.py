@@ -116,7 +116,7 @@ class Synapses(Closed):
             load_scipy_linalg()
             from scipy.linalg.blas import dsyrk
 
-            # F B is symmetric: compute its lower half, LATERAL_BLOCK columns at a time.
+            # F B is symmetric, so compute only its lower half, LATERAL_BLOCK columns at a time.
             for first in range(0, len(back), LATERAL_BLOCK):
                 block, others = back[first : first + LATERAL_BLOCK], back[first + LATERAL_BLOCK :]
                 product = np.empty((len(block) + len(others), len(block)))

@@ -43,10 +43,10 @@ class TwoPhaseNetwork(Value, Described):
     neuron whose x is unknown carries the network's own prediction, and only the known inputs decide the code
     (docs/dictionary_learning.md, section 6).
 
-    A pair of neurons represents a number of either sign: the second neuron receives and sends everything with
-    the opposite sign, by the same weights (section 9 of docs/dictionary_learning.md).  Inputs are pairs if
-    signals may be negative, and coding neurons are pairs if codes may be negative.  For a pair, sigma is the
-    difference of the two neurons' filtered spikes.
+    A pair of neurons represents a number of either sign.  The second neuron receives and sends everything
+    with the opposite sign, by the same weights (section 9 of docs/dictionary_learning.md).  Inputs are pairs
+    if signals may be negative, and coding neurons are pairs if codes may be negative.  For a pair, sigma is
+    the difference of the two neurons' filtered spikes.
 
     Parameters
     ----------
@@ -55,7 +55,8 @@ class TwoPhaseNetwork(Value, Described):
     feedback : array_like, shape (n_inputs, n_atoms)
         B: row j has the weights into input neuron j.
     lateral : array_like, shape (n_atoms, n_atoms)
-        H: row i has the weights that inhibit coding neuron i; the positive diagonal has the thresholds.
+        H: row i has the weights that inhibit coding neuron i, and the positive diagonal contains the
+        thresholds.
     positive_atoms : bool, default True
         Whether F, B and H must not be negative.
     positive_code : bool, default True
@@ -249,10 +250,10 @@ class TwoPhaseNetwork(Value, Described):
         signals : array_like, shape (n_signals, n_inputs)
             The signals x, which must not be negative unless the network allows negative signals.
         penalty : float or array_like, shape (n_atoms,)
-            The penalty lambda1, positive: one number for all atoms, or one for each.
+            The penalty lambda1, positive: one number for all atoms, or one number for each atom.
         kappa, duration, initial_potential, time
-            See `LearningSettings`.  If potentials start at 0, the default, a firing neuron loses half a
-            spike on average in the first phase; potentials that start at 0.5 remove this bias.
+            See `LearningSettings`.  If potentials start at 0, the default, a firing neuron loses half a spike
+            on average in the first phase.  Potentials that start at 0.5 remove this bias.
         reweighting : array_like, shape (n_atoms,), optional
             Weights s of the penalty, not negative; by default 1.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional

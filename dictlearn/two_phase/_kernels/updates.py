@@ -72,7 +72,7 @@ def observe_row(
     k, counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral, closed
 ):  # fmt: skip
     """Set `fired`, the codes ``share (counts + remaining)``, g_D and g_H of one row."""
-    # kappa F B is lateral - closed: no product of F and B is computed.
+    # kappa F B equals lateral - closed, so that no product of F and B is computed.
     n_neurons, n_atoms = counts.shape[0], feedback.shape[0]
     for i in range(g_d.shape[1]):
         g_d[k, i] = -kappa * signals[k, i]
