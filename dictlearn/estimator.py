@@ -259,7 +259,7 @@ class SpikingDictionaryLearning(Coder):
     # -- coding ----------------------------------------------------------------------------------
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
-        """Return the signals of codes, ``codes @ components_``; float32 for float32 codes.
+        """Return the signals of codes, ``codes @ components_``, in float32 if the codes are float32.
 
         Parameters
         ----------

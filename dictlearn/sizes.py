@@ -33,8 +33,8 @@ class SizeComparison(Value, Drawn):
     scores : ndarray of object, shape (n_sizes, n_seeds)
         The result of `mean_objective` for each dictionary.
     positive_code : bool
-        True: codes are not negative.  False: codes have either sign, and an atom and its negative count as
-        the same atom.
+        If True, codes are not negative.  If False, codes have either sign, and an atom and its negative count
+        as the same atom.
     """
 
     dictionaries: np.ndarray
@@ -102,7 +102,7 @@ def compare_sizes(
     held_out : array_like, shape (n_held_out, n_features)
         Other signals, on which dictionaries are scored.
     penalty, settings
-        See `learn_dictionary`.  Here the penalty is one number for all atoms.
+        See `learn_dictionary`.  In a comparison of sizes, the penalty is one number for all atoms.
     n_samples : int, optional
         Number of samples that each dictionary learns from; see `learn_dictionary`.
     n_seeds : int, default 3

@@ -43,15 +43,15 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         sum_x 1/2 ||x - sum_p sum_k a_(p, k) kernel_k placed at p||^2 + alpha ||a||_1
 
     The spiking network (`solve_spiking`) codes a batch of crops to a certified `tol`.  Then one kernel after
-    the other is optimised for the codes of all batches so far.  Only sums over these codes are kept.  Spikes
-    compute the codes, but the optimisation of kernels uses no spikes.
+    the other is optimised for the codes of all batches so far.  The learner keeps only sums over the codes.
+    Spikes compute the codes, but the optimisation of kernels uses no spikes.
 
     `X` is a list of images of any sizes, or an array of images of one size.  Images are grey, (height,
     width), or colour, (height, width, 3).  Values are floats or integers (uint8 or uint16, which are scaled
-    so that white is 1).  An array of three dimensions has grey images.  If its last axis has a length of 4 or
-    less, the array is refused, because it may be one colour image.  One-dimensional signals, such as an ECG
-    or a sound, are a list of arrays (length,), an array (n_signals, length) or one signal, (length,).  Pass
-    one image as [image].
+    so that white is 1).  An array of three dimensions has grey images.  If the last axis of an array has a
+    length of 4 or less, the array is refused, because it may be one colour image.  One-dimensional signals,
+    such as an ECG or a sound, are a list of arrays (length,), an array (n_signals, length) or one signal,
+    (length,).  Pass one image as [image].
 
     Parameters
     ----------

@@ -219,8 +219,8 @@ def prepare_image(
 
     The smooth part of the image, which kernels code badly, is subtracted.  The detail is padded by its mirror
     image, which adds no edges, to a size that the grid of positions covers.  `PreparedImage.restore` undoes
-    both steps.  With ``background="none"``, the restored image is exact.  Otherwise it is exact up to the
-    rounding of a sum.
+    the subtraction and the padding.  With ``background="none"``, the restored image is exact.  Otherwise it
+    is exact up to the rounding of a sum.
 
     Parameters
     ----------

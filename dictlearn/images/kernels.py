@@ -115,7 +115,7 @@ class KernelLearner(Resumable):
     @one_thread
     def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Code images, (n_images, rows, columns[, n_channels]), improve the kernels, return the codes."""
-        new = copy.deepcopy(self)  # changed in place of `self`, so that Ctrl-C leaves `self` whole
+        new = copy.deepcopy(self)  # a copy is changed, so that Ctrl-C leaves `self` unchanged
         # The rounding of BLAS depends on the number of its threads.
         with one_blas_thread():
             result = new._learn(images, n_jobs)

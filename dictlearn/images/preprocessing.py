@@ -94,8 +94,8 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
 
     References
     ----------
-    Olshausen and Field (1997), Vision Research 37, 3311-3325.  They filter pictures of 512 x 512 pixels with
-    a cutoff at 200 cycles per picture.
+    Olshausen and Field (1997), Vision Research 37, 3311-3325.  The authors filter pictures of 512 x 512
+    pixels with a cutoff at 200 cycles per picture.
     """
     image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
     cutoff = checks.positive_number("cutoff", cutoff)

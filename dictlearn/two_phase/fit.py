@@ -361,7 +361,7 @@ def random_dictionary(
     n_atoms, n_inputs : int
         Shape of the dictionary; both numbers are positive.
     positive : bool, default True
-        True: entries are magnitudes, ``|N(0, 1)|``.  False: entries are ``N(0, 1)``.
+        If True, entries are magnitudes, ``|N(0, 1)|``.  If False, entries are ``N(0, 1)``.
     rng : int or Generator, optional
         Source of the random entries.
     """

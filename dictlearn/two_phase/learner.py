@@ -82,7 +82,7 @@ class TwoPhaseLearner(Resumable):
     frozen, lesioned : ndarray of bool, shape (n_atoms,)
         True for atoms that do not change, and for neurons that do not fire; see `freeze` and `lesion`.
     replacement : Replacement
-        Trials of new atoms.  Until a trial is won, `network` and `dictionary` have the old atom.
+        Trials of new atoms.  Until a trial is won, `network` and `dictionary` contain the old atom.
     n_halvings : int
         How often the step of the clock was halved, because signals have an offset or the network ran away.
     n_saturated : int
@@ -221,8 +221,8 @@ class TwoPhaseLearner(Resumable):
     def lesion(self, neurons: ArrayLike) -> None:
         """Silence the chosen coding neurons, and no others, from the next batch on.
 
-        The other neurons learn what silent neurons have coded.  Atoms of silent neurons do not change.  If
-        the atom of a silenced neuron is on trial, all trials end, and the old atoms return.
+        The neurons that still fire learn what silenced neurons have coded.  Atoms of silenced neurons do not
+        change.  If the atom of a silenced neuron is on trial, all trials end, and the old atoms return.
 
         Parameters
         ----------
@@ -296,7 +296,7 @@ class TwoPhaseLearner(Resumable):
                     "subtract the mean of signals with an offset, or learn in exact time (time=Exact())"
                 ) from None
             new, objective = self._after(batch, observed)
-        assign(self, **vars(new))  # all at once, so that Ctrl-C never leaves a learner half-changed
+        assign(self, **vars(new))  # all is set at once, so that Ctrl-C cannot leave a half-changed learner
         return objective
 
     def batch(self, n_signals: int) -> Batch:

@@ -427,7 +427,7 @@ def _ran_away(layers: Layers, phase: int, row: int, counts: np.ndarray, allowed:
 def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event) -> list[Result]:
     """Call a function for each piece, with a thread for every piece but the first; return the results."""
     # An error in the calling thread, for example Ctrl-C, sets `stop`, so that the other threads end soon.
-    # The calling thread does not wait for them.
+    # The calling thread does not wait for the other threads.
     results: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
 
     def work(k: int) -> None:

@@ -85,7 +85,7 @@ class Rule:
     ) -> None:
         """Change F, B, H and the arrays of `memory` in place.
 
-        The learner then raises thresholds that are too small.  If its settings say so, the learner also
+        The learner then raises thresholds that are too small.  If the settings say so, the learner also
         replaces atoms, restarts the atoms that `stalled` returns, and rounds weights.
 
         Parameters

@@ -1,9 +1,8 @@
 """Learning rules of the two-phase network, which say how observations of neurons change the weights.
 
 `PaperSteps` uses only functions of this module; `UsageSteps`, the default, also calls kernels.  A rule is
-local, which means that a neuron uses only its own rates and currents, what arrives at its synapses, and its
-incoming weights.  The updates from all signals of a batch are added.  Equations 9 to 12 are from Lin and Tang
-(2018).
+local.  A neuron uses only its own rates and currents, what arrives at its synapses, and its incoming weights.
+The updates from all signals of a batch are added.  Equations 9 to 12 are from Lin and Tang (2018).
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ FIRST_MOVEMENT = 0.01
 # An atom's average forgets half of its samples if its squared distance to the weights is LETS_GO times the
 # usual squared distance.  If a squared distance exceeds the usual value, only the share RISE of the excess
 # raises the usual value, so that the usual value does not follow a slow drift.  Atoms have unit norm, and
-# squared distances below LEAST_DISTANCE are ignored.  An average counts as renewed if its S is less than the
-# share KEPT of its A.
+# squared distances below LEAST_DISTANCE are ignored.  The average of an atom counts as renewed if S of the
+# atom is less than the share KEPT of A.
 LETS_GO, RISE, LEAST_DISTANCE, KEPT = 4.0, 0.03, 1e-5, 0.25
 # Signals count as changed if at least this share of all averages is renewed.  A few averages are renewed by
 # chance.
@@ -78,20 +77,22 @@ class UsageSteps(Value, Rule):
         eta_i = 1 / (sqrt(0.01 + V_i) / reach + (1 - m_i) D_i + caution m_i C_i / gain)
 
     V_i is the sum of the squares of the neuron's own gradients, so that each neuron makes an AdaGrad step.
-    This step falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is the
-    mismatched share of the lateral currents of neuron i in the batch, at most 1.  If H agrees with F B, no
-    step is larger than 1 / D_i, which is best for the batch.  Otherwise a step goes only so far that H can
-    follow.  Such large steps keep atoms in motion, so the dictionary averages each atom.  A batch adds its
-    new weights to the average with the share ``min(averaging D_i / S_i, 1)``.  S_i grows like A_i, but S_i is
-    halved whenever ``||B_i - average_i||^2`` is four times its usual value, so that the average does not lag
-    behind the weights after a change of signals.  If gradients are read from counts, steps are computed as
-    for positive atoms.  After a change of signals, an atom that lies between several true atoms has smaller
-    codes than chance allows.  `stalled` returns such atoms, and the learner then restarts their sums.
+    The AdaGrad step falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is
+    the mismatched share of the lateral currents of neuron i in the batch, at most 1.  If H agrees with F B,
+    no step is larger than 1 / D_i, which is best for the batch.  Otherwise a step is so short that H can
+    follow the change of F B.  Large steps keep atoms in motion, so the dictionary contains an average of each
+    atom.  A batch adds its new weights to the average with the share ``min(averaging D_i / S_i, 1)``.  S_i
+    grows like A_i, but S_i is halved whenever ``||B_i - average_i||^2`` is four times its usual value, so
+    that the average does not lag behind the weights after a change of signals.  If gradients are read from
+    counts, steps are computed as for positive atoms.  After a change of signals, an atom that lies between
+    several true atoms has smaller codes than chance allows.  `stalled` returns atoms with too small
+    codes, and the learner restarts the sums of these atoms.
 
-    The atoms of a start may be the result of earlier learning.  Such atoms are held, so that they change
-    slowly: ``1 / eta_i`` is larger by 12 and S_i starts at 1000.  They are released when the squared norm of
-    the sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)`` times the sum of V_i, its expected value
-    without a common direction.  Random atoms are released in the first batches.
+    The atoms of a start may be the result of earlier learning.  Therefore atoms of a start are held, which
+    means that they change slowly: ``1 / eta_i`` is larger by 12 and S_i starts at 1000.  Held atoms are
+    released when the squared norm of the sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)`` times
+    the sum of V_i, its expected value without a common direction.  Random atoms are released in the first
+    batches.
 
     The decay keeps every atom at unit norm, because the norm of F_i changes by ``2 eta_i a_i rho_i (1 -
     ||F_i||^2)`` for any code.  If an atom has unit norm, its update is tangent to the unit sphere.  The
@@ -263,8 +264,9 @@ class PaperSteps(Value, Rule):
     halving : float, default 20_000.0
         Number of samples after which eta_D is half of `step`.
     decay : float, optional
-        lambda2, in the same units.  The default is the mean of ``lambda1 |a|`` over past samples times the
-        mean threshold: with this value, a mean atom norm of 1 neither grows nor shrinks.
+        The decay lambda2, in units of the mean energy of the signals.  The default is the mean of ``lambda1
+        |a|`` over past samples times the mean threshold: with this value, a mean atom norm of 1 neither grows
+        nor shrinks.
     lateral_ratio : float, default 15.0
         The ratio eta_H / eta_D.
     reweighting : bool, default True
@@ -365,10 +367,10 @@ def project_lateral(
     ``H <- max(H - gain G^T L (L A A^T L + epsilon I)^-1 L A / kappa, 0)``
 
     The rows of G are the gradients g_H, the rows of A are the codes of the signals, and L = diag(1 / ||a||).
-    After a step with gain 1, H a equals F B a for every row a of A, up to the effects of the ridge epsilon
-    and of the bound.  For one signal, this step is the normalised least-mean-squares rule ``H <- H - g_H^T a
-    / (kappa ||a||^2)`` of a neuron that knows the sum of the squares of its inputs.  For several signals, the
-    step is the limit of this rule if the batch is repeated.
+    After a step with `gain` = 1, H a equals F B a for every row a of A, up to the effects of the ridge
+    epsilon and of the bound.  For one signal, this step is the normalised least-mean-squares rule ``H <- H -
+    g_H^T a / (kappa ||a||^2)`` of a neuron that knows the sum of the squares of its inputs.  For several
+    signals, the step is the limit of the least-mean-squares rule if the batch is repeated.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class LearningSettings(PhaseSettings):
     batch_size : int or "auto", default "auto"
         Number of samples between two changes of the weights: 32, or 1 with `PaperSteps`.
     replacement : bool, default True
-        Whether atoms are replaced by patterns that reconstructions lack.  Dead atoms
+        Whether some atoms are replaced by patterns that the reconstructions of signals lack.  Dead atoms
         (`TwoPhaseLearner.dead_atoms`) and one atom of each pair that is more similar than chance allows are
         replaced, and stalled atoms restart (docs/dictionary_learning.md, section 11).
     weight_format : snn.digital.FixedPoint, optional

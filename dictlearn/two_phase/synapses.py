@@ -1,6 +1,6 @@
 """The weights of a two-phase network that runs and learns, and their rounding to few bits.
 
-If a format has an exponent of None, weights between the layers lie below 1, and lateral weights and
+If a format has ``exponent=None``, weights between the layers lie below 1, and lateral weights and
 thresholds below 2, because learning keeps atoms at unit norm.  Any other exponent applies to all weights.
 """
 
@@ -27,7 +27,7 @@ LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
 
 
 class Synapses(Closed):
-    """The weights F, B and H in one array, which learning changes in place; pairs share weights.
+    """The weights F, B and H in one array, which learning changes in place; a pair's neurons share weights.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class Synapses(Closed):
     def close(self, gamma: float) -> None:
         """Compute `closed_rows`: lateral weights and thresholds with the feedback of graded inputs.
 
-        All parts of a batch share these weights, because BLAS may round differently on other machines.
+        All parts of a batch share `closed_rows`, because BLAS may round differently on other machines.
         """
         known = self.closed_rows
         self.closed_rows = self._closed(gamma, np.empty_like(self.lateral_rows) if known is None else known)

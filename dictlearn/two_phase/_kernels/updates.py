@@ -1,6 +1,6 @@
 """Products of sparse codes, and the changes of weights that codes cause.
 
-Sums run over signals and atoms in the order of their indices, so that the result for one signal does not
+Sums run over signals and atoms in the order of their indices.  Therefore the result for one signal does not
 depend on the other signals of its batch.
 """
 
