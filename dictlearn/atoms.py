@@ -33,7 +33,7 @@ def require_positive_norms(name: str, atoms: np.ndarray) -> None:
 
 
 def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return (unit rows, norms, exponents); the norm of a row, norm * 2**exponent, may be beyond floats."""
+    """Return unit rows, norms and exponents; a row's norm is norm * 2**exponent, which may overflow."""
     # Shapes: unit (n_rows, n_values); norms (n_rows, 1); exponents (n_rows, 1).
     scaled, exponents = scaled_by_power_of_two(rows, axis=1)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)
@@ -43,6 +43,6 @@ def unit_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def scaled_by_power_of_two(array: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the array divided by powers of two, with largest magnitudes in [1/2, 1), and the exponents."""
     # The squares of the largest scaled values neither overflow nor vanish, and only values far below the
-    # largest are rounded.  The largest magnitude is taken along `axis`, or over all values if it is None.
+    # largest are rounded.  The largest magnitude is taken along `axis`, or over all values if `axis` is None.
     exponents = np.frexp(np.abs(array).max(axis=axis, keepdims=True))[1]
     return np.ldexp(array, -exponents), exponents

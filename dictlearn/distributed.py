@@ -26,17 +26,18 @@ class ClusterSamples(Samples):
     """Signals in a file that the workers of a Dask cluster read, in place of an array in memory.
 
     `learn_dictionary`, `new_learner` and `continue_learning` take these signals.  For each batch the network
-    is sent to the workers once.  Workers read samples and run the network on `rows_per_task` of them at a
-    time.  Observations return in the order of the samples, and weights change in the calling process.  The
-    bits are the same as from an array in memory, for any number of workers, even if workers die.
+    is sent to the workers once.  In each task, a worker reads `rows_per_task` samples and runs the network on
+    these samples.  Observations return in the order of the samples, and weights change in the calling
+    process.  Results have the same bits as results from an array in memory, for any number of workers, even
+    if workers die.
 
     Parameters
     ----------
     client : distributed.Client
         The client of the cluster.
     path : path-like
-        A .npy file with a real array of shape (n_signals, n_inputs).  The file must have this path here and
-        on all workers, and must not change.
+        A .npy file with a real array of shape (n_signals, n_inputs).  The file must have this path on this
+        machine and on all workers, and must not change.
     rows_per_task : int, default 64
         Number of samples in a task; the result does not depend on this number.
 
@@ -45,7 +46,7 @@ class ClusterSamples(Samples):
     ImportError
         If Dask is not installed: ``pip install 'sparsespike[dask]'``.
     OSError
-        If the file cannot be read here or, during learning, by a worker.
+        If the file cannot be read on this machine or, during learning, by a worker.
     """
 
     def __init__(self, client: Client, path: str | os.PathLike[str], *, rows_per_task: int = 64) -> None:
@@ -58,7 +59,7 @@ class ClusterSamples(Samples):
         self._checked: bool | None = None
 
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
-        """Read and check all samples; a second check by the same rules does nothing."""
+        """Read and check all samples; if they were checked by the same rules before, do nothing."""
         if n_inputs not in (None, self.n_inputs):
             raise ValueError(
                 f"path must name samples of {n_inputs} features, the network's; got {self.n_inputs}"
@@ -71,11 +72,11 @@ class ClusterSamples(Samples):
         self._checked = signed
 
     def _read(self, rows: np.ndarray | slice) -> tuple[np.ndarray, None]:
-        """Return samples in C order, because in another order sums along rows round differently."""
+        """Return samples in C order, because sums along rows in another order round differently."""
         return np.ascontiguousarray(self._file[rows], dtype=np.float64), None
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch on the workers, which repeat the tasks of workers that die."""
+        """Run a batch on the workers; if a worker dies, another worker repeats its tasks."""
         n_rows = self._rows_per_task
         starts = range(0, batch.n_rows, n_rows)
         futures = self._client.map(

@@ -41,9 +41,9 @@ ESTIMATOR_NAMES = {"n_atoms": "n_components", "penalty": "alpha", "start": "dict
 class SpikingDictionaryLearning(Coder):
     """Learn a dictionary with the two-phase spiking network, and code signals in it.
 
-    `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of
-    ``1/2 ||s - a D||^2 + alpha ||a||_1``, by `learn_dictionary`; `transform` solves exactly for the codes in
-    the learned dictionary.  Signals, atoms and codes may have either sign, as in scikit-learn's
+    `fit` minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals s of ``1/2
+    ||s - a D||^2 + alpha ||a||_1``, by `learn_dictionary`.  `transform` solves exactly for the codes in the
+    learned dictionary.  Signals, atoms and codes may have either sign, as in scikit-learn's
     `DictionaryLearning`.  `X` has a signal in each row, shape (n_signals, n_features).
 
     Parameters
@@ -51,27 +51,27 @@ class SpikingDictionaryLearning(Coder):
     n_components : int, optional
         Number of atoms.  The default is the number of features, or twice this number for split signals.
     alpha : float or array_like of shape (n_components,), default 0.1
-        The penalty, positive, in units of the signals: one for all atoms, or one for each.  The default suits
-        many signals with norms near 1, such as normalised patches.  (With scikit-learn's default, 1, the code
-        of a unit-norm signal is zero in any dictionary.)
+        The penalty, positive, in units of the signals: one number for all atoms, or one number for each atom.
+        The default suits many signals with norms near 1, such as normalised patches.  (With scikit-learn's
+        default, 1, the code of a unit-norm signal is zero in any dictionary.)
     max_iter : int, default 10
         Number of passes of `fit` through the signals.
     batch_size : int or "auto", default "auto"
         Number of samples between two changes of the weights; see `LearningSettings`.
     split_channels : bool, default False
-        Whether signals are split into a positive and a negative channel (`dictlearn.split_channels`); the
-        network then learns non-negative atoms and codes of both channels, as in the paper.
+        If True, signals are split into a positive and a negative channel (`dictlearn.split_channels`), and
+        the network learns non-negative atoms and codes of both channels, as in the paper.
     settings : mapping of str to object, optional
         Further options of `LearningSettings` by name, such as ``{"kappa": 0.2, "rule": PaperSteps()}``.
     transform_alpha : float or array_like of shape (n_components,), optional
         The penalty of the codes of `transform`; by default `alpha`.
     positive_code : bool, default False
         Whether codes must not be negative, during learning and in `transform`.  Split signals are always
-        learned with non-negative codes; `transform` then codes split signals if `positive_code` is True, and
-        otherwise the original signals in ``components_``.
+        learned with non-negative codes.  If `positive_code` is True, `transform` codes the split signals.
+        Otherwise `transform` codes the original signals in ``components_``.
     positive_dict : bool, default False
-        Whether atoms must not be negative; False for split signals.  If codes and the signals of the first
-        call are not negative either, the network is smaller, and later signals must not be negative.
+        Whether atoms must not be negative.  Pass False for split signals.  If atoms, codes and the signals of
+        the first call are not negative, the network is smaller, and later signals must not be negative.
     dict_init : array_like, shape (n_components, n_features), or TwoPhaseNetwork, optional
         Atoms to start from, which are split like the signals and scaled to unit norm, or a network.  The
         default is a `random_dictionary`.
@@ -80,8 +80,8 @@ class SpikingDictionaryLearning(Coder):
     checkpoint, checkpoint_every, callback, progress
         See `continue_learning`; only `fit` uses these parameters.
     missing_values : float, optional
-        The value of missing entries of the signals, for example `np.nan`: only known entries count in the
-        objectives of learning and coding.  By default no entry is missing, and NaN is an error.
+        The value that marks missing entries of the signals, for example `np.nan`.  Only known entries count
+        in the objectives of learning and coding.  By default no entry is missing, and NaN is an error.
     random_state : int or RandomState, optional
         Source of the start and of the order of the samples.
     n_jobs : int, optional
@@ -91,8 +91,9 @@ class SpikingDictionaryLearning(Coder):
     ----------
     components_ : ndarray, shape (n_components, n_features)
         The dictionary: ``codes @ components_`` approximates the signals.  Atoms have unit norm.  With split
-        channels, atoms have unit norm over both channels; the component is the positive channel minus the
-        negative one, with a norm of at most 1.  A vanished atom is zero.  float32 signals give float32 atoms.
+        channels, atoms have unit norm over both channels, and a component is the positive channel minus the
+        negative channel, with a norm of at most 1.  A vanished atom is zero.  float32 signals give float32
+        atoms.
     dead_atoms_ : ndarray of int
         Indices of atoms that were silent for the last max(1000, 10 n_components) samples.
     learner_ : TwoPhaseLearner
@@ -104,7 +105,7 @@ class SpikingDictionaryLearning(Coder):
 
     Notes
     -----
-    float32 signals give float32 codes and ``components_``: results are computed in float64 and then rounded.
+    float32 signals give float32 codes and ``components_``.  Results are computed in float64 and then rounded.
     The network, and the result of `encode` with its certificates, stay in float64.
 
     Examples
@@ -140,19 +141,20 @@ class SpikingDictionaryLearning(Coder):
 
     @one_thread
     def fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
-        """Learn anew from `max_iter` passes through signals, each in a new random order.
+        """Learn anew from `max_iter` passes through signals; each pass has a new random order.
 
         Raises
         ------
         RunawayFeedbackError
-            If the network runs away.  Attributes then have their values after the last whole batch.
+            If the network runs away.  The attributes then describe the learner after the last whole batch.
 
         Warns
         -----
         sklearn.exceptions.ConvergenceWarning
             If some atoms are dead at the end, all atoms are silent, or alpha exceeds every correlation.
         IllPosedWarning
-            If one percent of the signals have more than half of the energy, or their mean has 85 % of it.
+            If one percent of the signals have more than half of the energy, or if the mean of the signals has
+            more than 85 % of the energy.
         """
         new = copy.copy(self)
         try:
@@ -167,10 +169,10 @@ class SpikingDictionaryLearning(Coder):
     def partial_fit(self, X: ArrayLike, y: None = None) -> SpikingDictionaryLearning:
         """Learn from signals once, in their order and in batches of `batch_size`; one signal is enough.
 
-        The first call, unless it follows `fit`, sets the number of atoms, the start and the scale: the root
-        mean square norm of its signals, which must not all be zero, also scales the signals of later calls.
-        Other parameters may change between calls.  Only `fit` uses `max_iter`, `checkpoint`, `callback` and
-        `progress`, and only `fit` warns; see ``dead_atoms_``.
+        The first call, unless it follows `fit`, sets the number of atoms, the start and the scale.  The scale
+        follows from the root mean square norm of the signals in the first call, which must not all be zero.
+        Later calls use the same scale.  Other parameters may change between calls.  Only `fit` uses
+        `max_iter`, `checkpoint`, `callback` and `progress`, and only `fit` warns; see ``dead_atoms_``.
         """
         is_first, new = not hasattr(self, "learner_"), copy.copy(self)
         n_threads = thread_count(self.n_jobs)
@@ -257,7 +259,7 @@ class SpikingDictionaryLearning(Coder):
     # -- coding ----------------------------------------------------------------------------------
 
     def inverse_transform(self, X: ArrayLike) -> np.ndarray:
-        """Return the signals of codes, ``codes @ components_``; float32 for float32 codes.
+        """Return the signals of codes, ``codes @ components_``, in float32 if the codes are float32.
 
         Parameters
         ----------
@@ -269,7 +271,7 @@ class SpikingDictionaryLearning(Coder):
         return (codes @ components).astype(codes.dtype, copy=False)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
-        """Return how well codes of four fifths of the features predict the other fifth; 1 is perfect.
+        """Return how well codes of four fifths of the features predict the other fifth (1 is perfect).
 
         The score is the predicted share of the energy (`solvers.held_out_score`), with both channels of a
         feature in one fold.  Unlike objectives, scores can be compared between values of `alpha` and
@@ -343,7 +345,7 @@ class SpikingDictionaryLearning(Coder):
         return (signals, None) if mask is None else (np.where(mask, signals, 0.0), mask)
 
     def _channels(self, array: Any, *, is_split: bool) -> tuple[Any, np.ndarray | None]:
-        """Return signals as the network sees them, and a mask of their known entries."""
+        """Return signals, split into channels if `is_split`, and a mask of their known entries."""
         signals, mask = self._known(array)
         if is_split and sparse.issparse(signals):
             return sparse.hstack([signals.maximum(0.0), (-signals).maximum(0.0)], format="csr"), None
@@ -377,10 +379,10 @@ class SpikingDictionaryLearning(Coder):
         super().__setattr__(name, value)
 
     def _keep(self, learner: TwoPhaseLearner, array: np.ndarray) -> None:
-        """Set the fitted attributes from what a fit to `array` has learned so far."""
+        """Set the fitted attributes from the learner after a fit to `array`, which may have ended early."""
         self.n_iter_ = math.ceil(learner.n_samples / array.shape[0])
         self._n_features_learned, self._dtype = array.shape[1], array.dtype
-        self.learner_: TwoPhaseLearner = learner  # set last: `fit` keeps a new learner
+        self.learner_: TwoPhaseLearner = learner  # set last, because `fit` looks for a new learner
 
     # -- the problem of coding -------------------------------------------------------------------
 

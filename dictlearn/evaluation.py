@@ -29,7 +29,8 @@ class DictionaryScore(Described):
     objective : float
         Mean over the signals of ``1/2 ||x - a D||^2 + penalty ||a||_1``.
     worst_gap : float
-        Largest duality gap of a code as a share of ``1/2 ||x||^2``, which certifies the codes.
+        Largest duality gap of a code, as a share of ``1/2 ||x||^2``.  A small gap certifies that the codes
+        are optimal.
     nonzeros : float
         Mean number of atoms in a code.
     usage : ndarray of int, shape (n_atoms,)
@@ -54,7 +55,8 @@ class AtomMatch(Value, Drawn):
         For each given atom, the largest cosine with any atom of the dictionary, and the index of that atom.
     assigned_cosine, assigned_atom : ndarray, shape (n_others,)
         Cosine and index of the assigned atom.  Each atom of the dictionary is assigned to at most one given
-        atom, so that the sum of cosines is largest.  A given atom without a partner has 0 and -1.
+        atom, so that the sum of cosines is largest.  A given atom without a partner has the cosine 0 and the
+        index -1.
     """
 
     best_cosine: np.ndarray
@@ -82,12 +84,13 @@ def mean_objective(
     signals : array_like, shape (n_signals, n_features)
         The held-out signals x.
     penalty : float or array_like, shape (n_atoms,)
-        The penalty, positive: one number for all atoms, or one for each.
+        The penalty, positive: one number for all atoms, or one number for each atom.
     positive_code : bool, default True
         Whether codes must not be negative.  Pass False for dictionaries learned with codes of either sign,
         the default of `SpikingDictionaryLearning`.
     normalise : bool, default True
-        Whether to scale the atoms to unit norm first: with large atoms penalties have little effect.
+        Whether to scale the atoms to unit norm first.  Without scaling, penalties have little effect on large
+        atoms.
     n_jobs : int, optional
         Number of joblib workers; the result does not depend on this number.
     progress : bool, default False

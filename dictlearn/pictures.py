@@ -32,13 +32,13 @@ def plot_atoms(
     """Draw atoms as curves or, for kernels or with a `patch_size`, as a mosaic of patches.
 
     Each patch or curve is scaled by its own largest magnitude.  In patches, white is positive, black is
-    negative and grey is zero, for colour in each channel.  The grey line of a curve is zero.
+    negative and grey is zero, for colour in each channel.  The grey line behind a curve marks zero.
 
     Parameters
     ----------
     dictionary : array_like, shape (n_atoms, n_features) or (n_kernels, height, width[, n_channels])
-        One atom per row, or kernels of one or three channels.  The row of a colour atom has the channels of a
-        pixel next to each other.
+        Atoms, one per row, or kernels of one or three channels.  In the row of a colour atom, the channels of
+        each pixel stand next to each other.
     patch_size : int or (int, int), optional
         Side of a square patch, or (height, width), in pixels; None for kernels.
     ax : Axes, optional
@@ -101,7 +101,7 @@ def _curves(atoms: np.ndarray, columns: int | None, ax: Axes | None) -> Axes:
 
 
 def _columns(columns: int | None, n_atoms: int, ratio: float) -> int:
-    """Return the number of atoms side by side; by default the picture is about square."""
+    """Return the number of atoms in a row of the picture; by default the picture is about square."""
     if columns is None:
         columns = math.ceil(math.sqrt(n_atoms * ratio))
     return min(checks.positive_integer("columns", columns), n_atoms)
@@ -134,7 +134,7 @@ def prepared_image(prepared: PreparedImage, *, ax: Axes | None = None) -> Axes:
 
 @plot.register
 def coded_image(coded: CodedImage, *, ax: Axes | None = None) -> Axes:
-    """Draw the image that the code and the background make."""
+    """Draw the image reconstructed from the code and the background."""
     title = (
         f"{counted(int(coded.result.support_size[0]), 'coefficient')}\n"
         f"certified gap {coded.result.relative_gap[0]:.1e} of ½‖signal‖²"
@@ -165,7 +165,7 @@ def _image_or_curve(
 
 @plot.register
 def kernels(learner: KernelLearner, *, columns: int | None = None, ax: Axes | None = None) -> Axes:
-    """Draw the present kernels, `columns` of them side by side; kernels of signals are curves."""
+    """Draw the present kernels, with `columns` kernels in each row; kernels of signals are curves."""
     atoms = learner.kernels
     if atoms.shape[1] == 1 < atoms.shape[2]:
         ax = _curves(atoms.reshape(*atoms.shape[::2], -1), columns, ax)
@@ -191,7 +191,7 @@ def learning(
     ax = axes_of(ax)
     style = {"marker": "o" if len(n_samples) < 30 else None, "markersize": 3.0, **line_kwargs}
     (line,) = ax.plot(n_samples, history[quantity], **style)
-    if len(n_samples) >= 30:  # means over batches fluctuate: draw their moving mean too
+    if len(n_samples) >= 30:  # means over batches fluctuate, so draw a moving mean too
         line.set_alpha(0.3)
         window = np.full(len(n_samples) // 15, 1.0 / (len(n_samples) // 15))
         means = (np.convolve(values, window, mode="valid") for values in (n_samples, history[quantity]))

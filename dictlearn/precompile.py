@@ -31,7 +31,8 @@ def tasks() -> precompile.Tasks:
     """Return the tasks that call all kernels of `dictlearn`."""
     signals = np.random.default_rng(0).standard_normal((4, 6))
     runs = {}
-    # Numba needs both batch sizes: slices of an array with one row are contiguous, other slices are not.
+    # Numba compiles once for each of two batch sizes, because slices with one row are contiguous, but other
+    # slices are not.
     kinds: tuple[Rule, ...] = (UsageSteps(), PaperSteps())
     ways = [("spiking", readout) for readout in READOUTS] + [("graded", "current")]
     times: tuple[Time, ...] = (Exact(), Clock(0.25))
@@ -51,7 +52,8 @@ def tasks() -> precompile.Tasks:
         name = (
             f"learning from {readout}, {inputs} inputs, {type(rule).__name__}, batches of {batch_size}{clock}"
         )
-        # The first case has more atoms than LATERAL_BLOCK, the second fewer atoms than a batch has rows.
+        # One case has more atoms than LATERAL_BLOCK, and the other case has fewer atoms than a batch has
+        # rows.
         n_atoms = LATERAL_BLOCK + 1 if batch_size == 1 else 3
         options: Any = {"settings": settings, "n_samples": 4, "rng": 0, "n_jobs": 1}
         runs[name] = partial(learn_dictionary, signals, n_atoms, **options)

@@ -17,18 +17,18 @@ from snn.base.archive import Entry, Saved, conforming, reading
 from snn.base.describe import Drawn
 from snn.base.value import Value, assign, checked
 
-# Type of the value that describes a batch: numbers of rows, or crops of images.
+# Type of the value that describes a batch: indices of rows, or crops of images.
 Batch = TypeVar("Batch")
 # Version of the files of learners, which increases when the contents of files change.
 FILE_VERSION = 4
 
 
 class History:
-    """A table of figures recorded during learning, with a name for each column."""
+    """A table of numbers recorded during learning, with a name for each column."""
 
     def __init__(self, names: Sequence[str], rows: np.ndarray | None = None) -> None:
         self.names = tuple(names)
-        # A row for each entry of the history; `add` makes a new array.
+        # Each row is an entry of the history.  `add` makes a new array.
         self.rows = np.empty((0, len(self.names))) if rows is None else rows
 
     def add(self, *values: float) -> None:
@@ -77,7 +77,7 @@ class Resumable(Saved, Drawn):
     def _conforming(
         cls, entries: Mapping[str, np.ndarray], others: Mapping[str, Entry]
     ) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return the values of fields, and other entries; raise ValueError if an entry does not conform."""
+        """Return the values of fields, and the other entries; raise ValueError if an entry is invalid."""
         if (version := int(entries.get("version", 1))) != FILE_VERSION:
             raise ValueError(f"of format {version}, but this version of sparsespike reads {FILE_VERSION}")
         arrays = conforming(entries, {**cls._schema, **others})
@@ -103,7 +103,7 @@ class Course(Value):
                 folder = Path(self.checkpoint).absolute().parent
             except TypeError:
                 raise TypeError(f"checkpoint must be a path; got {type(self.checkpoint).__name__}") from None
-            # Check the folder now, because the first save comes ten thousand samples later.
+            # Check the folder now, because the first checkpoint comes only after many samples.
             is_there = folder.is_dir()
             if not is_there or not os.access(folder, os.W_OK):
                 rule = "can be written" if is_there else "exists"
@@ -184,7 +184,7 @@ def _require_before(name: str, learner: Resumable, end: int) -> None:
 
 
 def digest(arrays: Iterable[np.ndarray]) -> str:
-    """Return a short text that changes if any number of the arrays changes."""
+    """Return a hash of the arrays as a short text."""
     total = hashlib.blake2b(digest_size=16)
     for array in arrays:
         total.update(np.ascontiguousarray(array).data)
@@ -202,7 +202,7 @@ def seed_of_order(rng: int | np.random.Generator | None) -> int:
 def batches_in_order(
     n_signals: int, n_samples: int, *, batch_size: int, seed: int, first: int = 0
 ) -> Iterator[np.ndarray]:
-    """Yield the row numbers of each batch: all signals, in a new random order in each epoch."""
+    """Yield the row numbers of each batch; each epoch has all signals in a new random order."""
     # The last batch of an epoch may be smaller.  The order depends only on the seed and the epoch, so that
     # learning can continue from the sample `first` without any other state.
     place = first

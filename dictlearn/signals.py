@@ -15,7 +15,7 @@ def checked_signals(
     first: int = 0,
     signed: bool = False,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Check and return signals, shape (n_signals, n_inputs), and a mask of their shape or None."""
+    """Check and return signals, shape (n_signals, n_inputs), and a mask of the same shape, or None."""
     signals = checks.real_array(
         "signals", signals, shape=(None, n_inputs), meaning="(n_signals, n_inputs)", finite=False
     )

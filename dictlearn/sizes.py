@@ -24,7 +24,7 @@ from snn.base.value import Value
 class SizeComparison(Value, Drawn):
     """Dictionaries of several sizes, each learned from several seeds, and their scores on held-out signals.
 
-    Figures have a row for each size and a column for each seed.
+    Arrays of results have a row for each size and a column for each seed.
 
     Attributes
     ----------
@@ -33,7 +33,8 @@ class SizeComparison(Value, Drawn):
     scores : ndarray of object, shape (n_sizes, n_seeds)
         The result of `mean_objective` for each dictionary.
     positive_code : bool
-        True: codes are not negative.  False: an atom and its negative count as the same atom.
+        If True, codes are not negative.  If False, codes have either sign, and an atom and its negative count
+        as the same atom.
     """
 
     dictionaries: np.ndarray
@@ -89,8 +90,8 @@ def compare_sizes(
 ) -> SizeComparison:
     """Learn dictionaries of several sizes, and return their scores on held-out signals.
 
-    The objective falls with the number of atoms.  There are enough atoms when the objective hardly falls any
-    more, when atoms begin to be unused or similar, or when seeds no longer agree on the atoms.
+    More atoms give a smaller objective.  There are enough atoms when the objective hardly falls any more,
+    when atoms begin to be unused or similar, or when seeds no longer agree on the atoms.
 
     Parameters
     ----------
@@ -101,7 +102,7 @@ def compare_sizes(
     held_out : array_like, shape (n_held_out, n_features)
         Other signals, on which dictionaries are scored.
     penalty, settings
-        See `learn_dictionary`.  Here the penalty is one number for all atoms.
+        See `learn_dictionary`.  In a comparison of sizes, the penalty is one number for all atoms.
     n_samples : int, optional
         Number of samples that each dictionary learns from; see `learn_dictionary`.
     n_seeds : int, default 3

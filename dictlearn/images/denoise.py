@@ -19,7 +19,7 @@ from solvers.problem.messages import IllPosedWarning, warn_if_ill_posed
 
 # Standard deviation of the error of rounding to integers, which is the least noise of an image of integers.
 INTEGER_NOISE = 1.0 / math.sqrt(12.0)
-# Least noise that is visible, as a share of the range of an image: .25 of 255.
+# Noise below this share of the range of an image is not visible (0.25 in an image from 0 to 255).
 LEAST_NOISE = 1e-3
 # Least singular value or pivot of independent atoms, as a share of the largest one.
 DEPENDENT_SHARE = 1e-10
@@ -27,7 +27,7 @@ DEPENDENT_SHARE = 1e-10
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class DenoisingResult(Value, Drawn):
-    """A denoised image, and figures of the codes of its patches.
+    """A denoised image, and statistics of the codes of its patches.
 
     Attributes
     ----------
@@ -63,24 +63,25 @@ def denoise(
 ) -> DenoisingResult:
     """Remove noise from an image, or a signal, by sparse coding of its overlapping patches.
 
-    The active-set method from spikes codes every patch without its mean.  The patch is replaced by its
+    The method "active_set_from_spikes" codes every patch without its mean.  The patch is replaced by its
     orthogonal projection on the atoms in its code, plus its mean; overlapping patches are averaged.
 
-    By default the penalty of atom d_i is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``: the correlation of
-    pure noise with any of the n_atoms atoms is seldom larger.
+    By default the penalty of atom d_i is ``sqrt(2 log n_atoms) * noise_level * ||d_i||``, because the
+    correlation of pure noise with any of the n_atoms atoms is seldom larger.
 
     Parameters
     ----------
     image : array_like, shape (height, width) or (length,)
         One channel of an image, or a signal.
     dictionary : array_like, shape (n_atoms, n_pixels)
-        One atom per row, for codes of either sign; apply `join_channels` to atoms of two channels.
+        Atoms, one per row, for codes of either sign; apply `join_channels` to atoms of two channels.
     patch_size : int or (int, int)
-        Side of a square patch, or (height, width), in pixels; n_pixels is their product.  For a signal, the
-        length of a window.
+        Side of a square patch, or (height, width), in pixels; n_pixels is height times width.  For a signal,
+        the length of a window.
     noise_level : float, optional
-        Standard deviation of the noise, in units of the image: 25 of 255 is 0.1 for an image from 0 to 1.  If
-        all values are integers, of any dtype, the noise level is at least 0.29.
+        Standard deviation of the noise, in units of the image.  For example, a standard deviation of 25 in an
+        image from 0 to 255 is about 0.1 in an image from 0 to 1.  If all values are integers, of any dtype,
+        the noise level is at least 0.29.
     penalty : float or array_like, shape (n_atoms,), optional
         The penalty lambda, in place of `noise_level`.
     stride : int, default 1
@@ -111,7 +112,7 @@ def denoise(
     dictionary = checks.real_array(
         "dictionary", dictionary, shape=(None, n_pixels), meaning="one column a pixel"
     )
-    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # this problem checks the atoms
+    silent = LassoProblem(dictionary, np.zeros((1, n_pixels)), 1.0)  # `LassoProblem` checks atoms
     warn_if_ill_posed(silent)
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     progress = checks.flag("progress", progress)
@@ -152,7 +153,7 @@ def _penalty_of(image: np.ndarray, dictionary: np.ndarray, noise_level: Any, pen
         raise ValueError(f"noise_level or penalty must be given, and not both; got {got}")
     if penalty is None:
         noise_level = checks.positive_number("noise_level", noise_level)
-        # An image of integers may have any dtype.  The unit of an image of zeros and ones is unknown.
+        # An image of integers may have any dtype.  If an image has only zeros and ones, its unit is unknown.
         is_of_integers = np.ptp(image) > 1.0 and bool((image == np.rint(image)).all())
         if is_of_integers and noise_level < INTEGER_NOISE:
             raise ValueError(
@@ -184,8 +185,8 @@ def _warn_of_units(
 
 def _projections(patches: np.ndarray, atoms: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return the orthogonal projection of each patch on the atoms in its code."""
-    # Codes times atoms, which the penalty makes too small, were worse by 0.3 to 1.5 dB.  Least squares with
-    # the signs of the code gained at most 0.01 dB (DCT atoms).
+    # Codes times atoms are worse by 0.3 to 1.5 dB, because the penalty makes them too small.  Least squares
+    # with the signs of the code fixed gained at most 0.01 dB (DCT atoms).
     projections = np.zeros_like(patches)
     n_nonzeros = np.count_nonzero(codes, axis=1)
     for n in np.unique(n_nonzeros[n_nonzeros > 0]):

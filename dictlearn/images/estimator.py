@@ -27,7 +27,8 @@ from solvers.estimator import Versioned
 from solvers.methods.method import named_method
 from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
-# Default side of crops in pixels, and least side in sides of a kernel, so that kernels have neighbours.
+# Default side of crops in pixels, and least side as a multiple of a kernel's side, so that kernels have
+# neighbours.
 IMAGE_CROP = 64, 4
 SIGNAL_CROP = 512, 8
 
@@ -42,14 +43,15 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         sum_x 1/2 ||x - sum_p sum_k a_(p, k) kernel_k placed at p||^2 + alpha ||a||_1
 
     The spiking network (`solve_spiking`) codes a batch of crops to a certified `tol`.  Then one kernel after
-    the other is optimised for the codes of all batches so far; only sums over these codes are kept.  Only
-    the codes come from spikes.
+    the other is optimised for the codes of all batches so far.  The learner keeps only sums over the codes.
+    Spikes compute the codes, but the optimisation of kernels uses no spikes.
 
-    `X` is a list of images of any sizes, or an array of images of one size: grey (height, width) or colour
-    (height, width, 3), of integers (uint8, uint16: white is one) or floats.  An array of three dimensions has
-    grey images; if its last axis is 4 or less, it may be a colour image, and is refused.  One-dimensional
-    signals, such as an ECG or a sound, are a list of arrays (length,), an array (n_signals, length) or one
-    signal, (length,).  Pass one image as [image].
+    `X` is a list of images of any sizes, or an array of images of one size.  Images are grey, (height,
+    width), or colour, (height, width, 3).  Values are floats or integers (uint8 or uint16, which are scaled
+    so that white is 1).  An array of three dimensions has grey images.  If the last axis of an array has a
+    length of 4 or less, the array is refused, because it may be one colour image.  One-dimensional signals,
+    such as an ECG or a sound, are a list of arrays (length,), an array (n_signals, length) or one signal,
+    (length,).  Pass one image as [image].
 
     Parameters
     ----------
@@ -64,11 +66,12 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     positive : bool, default False
         Whether codes must not be negative.
     max_iter : int, default 1
-        Number of passes of `fit` through the images; a pass has random crops of the images' total area.
+        Number of passes of `fit` through the images.  The random crops of a pass have about as many pixels as
+        the images.
     crop_size : int or (int, int), optional
         Side of the crops, or (rows, columns), in pixels; for signals, the length of crops.  Smaller images
-        give smaller crops.  The default is 64 pixels or four kernel sides, whichever is more; for signals
-        512 or eight kernel lengths.
+        give smaller crops.  The default is 64 pixels or four kernel sides, whichever is more.  For signals,
+        the default is 512 samples or eight kernel lengths, whichever is more.
     batch_size : int, default 4
         Number of crops between two changes of the kernels.
     background : {"smooth", "mean", "none"} or float, default "smooth"
@@ -87,9 +90,10 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     dict_init : array_like, shape of `components_`, optional
         Kernels to start from; by default patches of the images.
     checkpoint, checkpoint_every, callback, progress
-        See `continue_learning`.  Here batches are counted, and `fit` calls back after every batch.
+        See `continue_learning`.  Here `checkpoint_every` counts batches, and `fit` calls `callback` after
+        every batch.
     random_state : int or RandomState, optional
-        Source of the start and the crops; with a `checkpoint`, an integer.
+        Source of the start and the crops.  With a `checkpoint`, pass an integer.
     n_jobs : int, optional
         Number of workers that code crops; results do not depend on this number.
     n_channels : int, optional
@@ -104,8 +108,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
 
     Notes
     -----
-    `alpha`, `positive`, `background`, `margin`, `method` and `transform_tol` say how images are coded, and
-    may change after `fit`.  scikit-learn's common checks pass tables of numbers and do not apply.
+    `alpha`, `positive`, `background`, `margin`, `method` and `transform_tol` control the coding of images,
+    and may change after `fit`.  scikit-learn's common checks pass tables of numbers and do not apply.
 
     Examples
     --------
@@ -146,7 +150,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
 
     @one_thread
     def fit(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> ConvolutionalDictionaryLearning:
-        """Learn kernels from `max_iter` passes through images, from the start.
+        """Learn kernels anew from `max_iter` passes through images.
 
         Warns
         -----
@@ -200,7 +204,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     # -- coding ----------------------------------------------------------------------------------
 
     def transform(self, X: list[np.ndarray] | ArrayLike) -> list[sparse.csr_array] | sparse.csr_array:
-        """Return the codes of images, ordered by (row, column, kernel).
+        """Return the codes of images, with coefficients ordered by (row, column, kernel).
 
         Returns
         -------
@@ -221,14 +225,14 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
     def inverse_transform(
         self, X: list[sparse.csr_array] | sparse.csr_array | ArrayLike, images: list[np.ndarray] | ArrayLike
     ) -> list[np.ndarray] | np.ndarray:
-        """Return the images that codes and backgrounds make.
+        """Return the images reconstructed from codes and backgrounds.
 
         Parameters
         ----------
         X : list of array_like, shape (1, n_atoms) each, or array_like, shape (n_images, n_atoms)
             Codes, dense or sparse, as `transform` returns them.
         images : list of images or signals, or array_like
-            The images that were transformed, which have the sizes and backgrounds.
+            The images that were transformed, from which sizes and backgrounds are taken.
 
         Returns
         -------
@@ -261,10 +265,10 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         return np.stack(restored)
 
     def score(self, X: list[np.ndarray] | ArrayLike, y: None = None) -> float:
-        """Return minus the objective over the energy 1/2 ||x||^2 of images: from -1 to 0, larger is better.
+        """Return -objective / energy (1/2 ||x||^2) of the images, from -1 to 0; larger is better.
 
-        The score compares kernels at one `alpha` and one `background`.  It cannot choose `alpha`, since the
-        objective falls with `alpha` for any images.
+        Scores of kernels can be compared at one `alpha` and one `background`.  The score cannot choose
+        `alpha`, because a smaller `alpha` gives a smaller objective for any images.
         """
         coded = self.encode(X)
         energy = sum(float(image.problem.energies[0]) for image in coded)
@@ -313,7 +317,8 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         """Return the frame of images, and the images without their backgrounds."""
         frame, planes = frame_of(X, self.n_channels)
         kernel_size = frame.size("kernel_size", self.kernel_size)
-        # An image that is too small may be a row of an image, or have channels as columns.
+        # If an image is too small for a kernel, X may be a single image taken for several, or channels may be
+        # taken for columns.
         hint = ": for one image pass [image], for channels that are no colours n_channels"
         for k, plane in enumerate(planes):
             require_room(plane.shape[:2], kernel_size, name=f"images[{k}]", hint=hint)

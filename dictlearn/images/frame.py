@@ -13,17 +13,17 @@ from snn.base.value import Value
 from solvers import ConvolutionalDictionary, LassoProblem, SparseCodingResult
 from solvers.problem.convolutional_dictionary import require_room, valid_shape
 
-# NumPy types of integers that are brightness, from 0 to the largest value of the type.
+# NumPy integer types whose values mean brightness, from 0 (black) to the largest value of the type (white).
 BRIGHTNESS = (np.uint8, np.uint16)
 # Largest length of the last axis of an array for which the axis may be channels.
 MOST_CHANNELS = 4
 BACKGROUNDS = ("smooth", "mean", "none")
-# Largest detail, as a share of the largest value of an image, that is a rounding error.
+# A detail is a rounding error if it is at most this share of the largest value of the image.
 DETAIL_ROUNDING = 1e-13
 
 
 class Frame(NamedTuple):
-    """The form of images or signals, from which planes of shape (height, width[, channels]) are made."""
+    """The form of images or signals, which are converted to planes of shape (height, width[, channels])."""
 
     is_signal: bool
     n_channels: int | None
@@ -34,24 +34,24 @@ class Frame(NamedTuple):
         return kind + (f" with {self.channels[0]} channels" if self.channels else ", one channel")
 
     def size(self, name: str, value: Any) -> tuple[int, int]:
-        """Return a side, a pair or a length as (height, width)."""
+        """Return a size in any of its forms as (height, width); see `as_size`."""
         return as_size(name, value, is_signal=self.is_signal)
 
     def kernels(
         self, name: str, value: ArrayLike, n_kernels: int | None, size: tuple[int, int]
     ) -> np.ndarray:
-        """Check kernels for images of this form, and return them as kernels of planes."""
+        """Check the shape of kernels against this form, and return kernels of planes."""
         shape = (n_kernels, *size[self.is_signal :], *self.channels)
         meaning = "(n_kernels, height, width[, n_channels]), of signals (n_kernels, length[, n_channels])"
         return checks.real_array(name, value, shape=shape, meaning=meaning).reshape(-1, *size, *self.channels)
 
     def without_row(self, plane: np.ndarray, axis: int = 0) -> np.ndarray:
-        """Return planes in the form of the images, without the axis of rows if they are signals."""
+        """Return planes as images, or as signals, which have no axis of rows."""
         return plane.take(0, axis) if self.is_signal else plane
 
 
 def frame_of(images: Any, n_channels: int | None = None) -> tuple[Frame, list[np.ndarray]]:
-    """Return the form of images or signals, and their planes; see `as_pixels`."""
+    """Return the form of images or signals, and their planes of pixels; see `as_pixels`."""
     if n_channels is not None:
         n_channels = checks.positive_integer("n_channels", n_channels)
     if not isinstance(images, (np.ndarray, list, tuple)):
@@ -94,7 +94,7 @@ def as_pixels(image: ArrayLike, *, n_channels: int | None = None) -> np.ndarray:
     """Return an image as floats, and a signal of one dimension as an image of one row.
 
     Unsigned integers of 8 and 16 bits in an image are divided by the largest of their type, 255 or 65,535;
-    True becomes 1 and False 0.  Floats, and all numbers of a signal, keep their values, in any unit.
+    True becomes 1 and False becomes 0.  Floats, and signals of any type, keep their values, in any unit.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def as_size(name: str, value: Any, *, is_signal: bool = False) -> tuple[int, int
 class PreparedImage(Value, Drawn):
     """An image as the signal of a convolutional dictionary, from which the image can be restored.
 
-    A signal of one dimension is an image of one row in all attributes; `restore` drops the row.
+    In all attributes, a signal of one dimension is an image of one row.  `restore` removes this row.
 
     Attributes
     ----------
@@ -219,7 +219,8 @@ def prepare_image(
 
     The smooth part of the image, which kernels code badly, is subtracted.  The detail is padded by its mirror
     image, which adds no edges, to a size that the grid of positions covers.  `PreparedImage.restore` undoes
-    both steps: to the last bit with ``background="none"``, otherwise up to the rounding of a sum.
+    the subtraction and the padding.  With ``background="none"``, the restored image is exact.  Otherwise it
+    is exact up to the rounding of a sum.
 
     Parameters
     ----------
@@ -231,7 +232,8 @@ def prepare_image(
         Distance between neighbouring positions of kernels, in pixels.
     margin : int, default 0
         Least number of pixels by which each side is padded.  Without a margin, fewer kernels cover a pixel
-        near the edge; with a kernel's side minus the stride, equally many kernels cover every pixel.
+        near the edge; with a margin of the kernel's side minus the stride, equally many kernels cover every
+        pixel.
     background : {"smooth", "mean", "none"} or float, default "smooth"
         The part of each channel that is subtracted.  "smooth" is the image blurred by a Gaussian whose
         standard deviation is half the longer side of a kernel; a float is the standard deviation in pixels.
@@ -264,7 +266,7 @@ def prepared_plane(
 
 
 def _padding(shape: tuple[int, ...], padded: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return the pixels of padding (before, after), vertical and horizontal; an odd pixel comes after."""
+    """Return the padding of rows and of columns, each (before, after); an odd pixel is added after."""
     missing = (new - old for old, new in zip(shape[:2], padded, strict=False))
     return [(n // 2, n - n // 2) for n in missing]
 
@@ -312,7 +314,7 @@ class CodedImage(Drawn):
 
     @property
     def image(self) -> np.ndarray:
-        """The image that the code and the background give, in the shape of the original."""
+        """The image reconstructed from the code and the background, in the shape of the original image."""
         return self.prepared.restore(self.problem.reconstruct(self.result.sparse_codes))
 
     @property

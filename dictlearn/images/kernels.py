@@ -28,7 +28,7 @@ DEAD_AFTER = 32
 HISTORY = ("n_samples", "objective", "energy", "gap", "n_nonzeros", "n_spikes")
 # Limits of the largest value of images, within which sums of its squares stay in the range of floats.
 SMALLEST_VALUE, LARGEST_VALUE = 1e-120, 1e120
-# Largest norm of a kernel in a file: one, and a margin for rounding.
+# Largest norm of a kernel in a file: one plus a margin for rounding.
 LARGEST_KERNEL_NORM = 1.0 + 1e-9
 # Number of sweeps over the kernels after a batch, and exponent of forgetting (docs/images.md, section 2).
 N_SWEEPS, FORGETTING = 2, 3.0
@@ -36,7 +36,7 @@ N_SWEEPS, FORGETTING = 2, 3.0
 CANDIDATES = 20
 # Largest magnitude of the cosine of two kernels of a random start.
 LARGEST_COSINE = 0.999
-# A batch: the shape of its crops, and the image, top row and left column of each crop.
+# Type of a batch: the shape of its crops, and the image, top row and left column of each crop.
 Batch = tuple[tuple[int, int], list[tuple[int, int, int]]]
 
 
@@ -91,7 +91,7 @@ class KernelLearner(Resumable):
 
     @property
     def kernels(self) -> np.ndarray:
-        """A copy of the kernels, at norm one, in the shape of the start."""
+        """A copy of the kernels, scaled to norm one, with the shape of the kernels at the start."""
         kernels = self._kernels.reshape(len(self._kernels), -1)
         return (kernels / np.linalg.norm(kernels, axis=1, keepdims=True)).reshape(self._shape)
 
@@ -107,14 +107,15 @@ class KernelLearner(Resumable):
 
     @property
     def history(self) -> dict[str, np.ndarray]:
-        """The figures of each batch, whose codes use the kernels before the batch."""
-        # The number of images so far, and means: objective, 1/2 ||x||^2, relative gap, nonzeros and spikes.
+        """The history of learning, by batch: each batch is coded with the kernels from before the batch."""
+        # Columns of the history: number of images so far, and means of the objective, of 1/2 ||x||^2, of the
+        # relative gap, of nonzeros and of spikes.
         return self._history.columns()
 
     @one_thread
     def learn(self, images: np.ndarray, *, n_jobs: int | None = None) -> SpikingCodingResult:
         """Code images, (n_images, rows, columns[, n_channels]), improve the kernels, return the codes."""
-        new = copy.deepcopy(self)  # one assignment below: Ctrl-C comes before it or after it
+        new = copy.deepcopy(self)  # a copy is changed, so that Ctrl-C leaves `self` unchanged
         # The rounding of BLAS depends on the number of its threads.
         with one_blas_thread():
             result = new._learn(images, n_jobs)
@@ -181,7 +182,7 @@ class KernelLearner(Resumable):
         values, arrays = cls._conforming(entries, cls._others)
         kernels, history = arrays["kernels"], arrays["history"]
         learner = cls(kernels, KernelSettings(**json.loads(str(arrays["settings"]))))
-        # Keep the saved kernels: another scaling to norm one would change their last bits.
+        # Keep the saved kernels, because another scaling to norm one would change their last bits.
         saved = kernels.reshape(learner._kernels.shape)
         assign(learner, **values, _kernels=saved, _history=History(HISTORY, history))
         statistics = learner._statistics
@@ -233,7 +234,7 @@ class KernelLearner(Resumable):
 def random_kernels(
     details: list[np.ndarray], n_kernels: int, kernel_size: tuple[int, int], rng: np.random.Generator
 ) -> np.ndarray:
-    """Return patches of images with norm one and different directions, and noise if patches are too few."""
+    """Return patches with norm one and different directions, and noise if patches are too few."""
     # The probability that a patch is drawn is proportional to its energy.
     areas = np.array([detail.shape[0] * detail.shape[1] for detail in details], dtype=float)
     n_candidates = CANDIDATES * n_kernels

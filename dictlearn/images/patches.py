@@ -29,7 +29,8 @@ def extract_patches(image: ArrayLike, patch_size: int | tuple[int, int], *, stri
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; for a signal, the length of a window.
     stride : int, default 1
-        Distance between neighbouring patches, in pixels; a stride of the patch's side leaves no overlap.
+        Distance between neighbouring patches, in pixels; with a stride equal to the patch's side, patches do
+        not overlap.
 
     Returns
     -------
@@ -57,7 +58,7 @@ def random_patches(
     ----------
     images : array_like, shape (height, width) or (length,), or list of such arrays
         One image, or several images of any shapes; or one signal, or several signals of any lengths.  An
-        array is one image or signal: for an array of several, pass ``list(images)``.
+        array is one image or one signal.  If an array holds several images, pass ``list(images)``.
     patch_size : int or (int, int)
         Side of a square patch, or (height, width), in pixels; for signals, the length of a window.
     n_patches : int
@@ -65,7 +66,8 @@ def random_patches(
     rng : int or Generator, optional
         Source of the random places and their order.
     least_contrast : float, default 0
-        Least norm of a patch without its mean.  Dictionaries of photographs are better without sky.
+        Least norm of a patch without its mean.  Dictionaries of photographs are better without patches of
+        sky.
 
     Returns
     -------
@@ -107,7 +109,7 @@ def reconstruct_from_patches(
     *,
     stride: int = 1,
 ) -> np.ndarray:
-    """Return the image that patches make at the places of `extract_patches`; overlaps are averaged.
+    """Return the image reconstructed from patches in the order of `extract_patches`; overlaps are averaged.
 
     Parameters
     ----------
@@ -191,7 +193,7 @@ def _as_planes(value: Any) -> tuple[list[np.ndarray], bool]:
 
 
 def _patches_at(views: list[np.ndarray], ends: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return patches, shape (n_places, n_pixels), at places that are numbered through all images."""
+    """Return patches, shape (n_places, n_pixels); `places` are indices of positions in all images."""
     owners = np.searchsorted(ends, places, side="right")
     patches = np.empty((len(places), views[0].shape[2] * views[0].shape[3]))
     for k, view in enumerate(views):

@@ -7,7 +7,7 @@ from dictlearn.atoms import scaled_by_power_of_two, unit_rows
 from snn._interrupts import float_errors
 from snn.base import checks
 
-# Largest standard deviation of a filtered image that is only rounding, as a share of the image's own.
+# A filtered image is only rounding errors if its standard deviation is at most this share of the original's.
 FILTER_ROUNDING = 1e-12
 
 
@@ -57,7 +57,7 @@ def split_channels(signals: ArrayLike) -> np.ndarray:
 
 
 def join_channels(split: ArrayLike) -> np.ndarray:
-    """Return the positive channel minus the negative one, the inverse of `split_channels`.
+    """Return the positive channel minus the negative channel, the inverse of `split_channels`.
 
     Parameters
     ----------
@@ -86,15 +86,16 @@ def whiten(image: ArrayLike, *, cutoff: float = 0.4) -> np.ndarray:
     image : array_like, shape (height, width)
         One channel of an image.
     cutoff : float, default 0.4
-        Cutoff frequency in cycles per pixel; along its sides an image has at most 1/2.
+        Cutoff frequency in cycles per pixel; along each side of an image, frequencies are at most 1/2.
 
     Notes
     -----
-    The transform treats the image as periodic: if opposite edges differ, the result has a seam.
+    The Fourier transform treats the image as periodic.  If opposite edges differ, the result has a seam.
 
     References
     ----------
-    Olshausen and Field (1997), Vision Research 37, 3311-3325: cutoff at 200 cycles a picture, of 512 pixels.
+    Olshausen and Field (1997), Vision Research 37, 3311-3325.  The authors filter pictures of 512 x 512
+    pixels with a cutoff at 200 cycles per picture.
     """
     image = checks.real_array("image", image, shape=(None, None), meaning="(height, width)")
     cutoff = checks.positive_number("cutoff", cutoff)

@@ -1,4 +1,4 @@
-"""Sums over coded images, whose size does not depend on the number of images, and the best kernels.
+"""Sums over coded images, whose size does not depend on the number of images, and kernels that fit them best.
 
 If the codes a of images x are fixed, the data term is a quadratic function of the kernels d::
 
@@ -17,7 +17,7 @@ from scipy import sparse
 
 from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 
-# Largest eigenvalue of a kernel's block of A that counts as zero, as a share of the block's largest one.
+# An eigenvalue of a kernel's block of A counts as zero if it is at most this share of the largest eigenvalue.
 EIGENVALUE_ROUNDING = 1e-12
 # Absolute tolerance of the multiplier in `minimised`, so small that only the relative tolerance counts.
 TINY = 1e-300
@@ -67,17 +67,17 @@ class KernelStatistics:
             self.correlations += (by_kernel @ patches).reshape(self.correlations.shape)
 
     def product(self, kernel: int, kernels: np.ndarray) -> np.ndarray:
-        """Return (A d) of one kernel, shape (height * width, n_channels)."""
+        """Return the part of A d that belongs to one kernel, shape (height * width, n_channels)."""
         n_kernels, n_pixels, n_channels = kernels.shape
         by_lag = self.lags[kernel].reshape(-1, n_kernels) @ kernels.reshape(n_kernels, -1)
-        shifted = np.zeros((len(by_lag), n_pixels + 1, n_channels))  # a last row for pixels outside
+        shifted = np.zeros((len(by_lag), n_pixels + 1, n_channels))  # the last row is for pixels outside
         shifted[:, :-1] = by_lag.reshape(-1, n_pixels, n_channels)
         return shifted[np.arange(len(by_lag))[:, np.newaxis], self._shifts].sum(axis=0)
 
     def own_block(self, kernel: int) -> np.ndarray:
         """Return the block of A for the pixels of one kernel, which is the same for each channel."""
         n_pixels = self._shifts.shape[1]
-        block = np.zeros((n_pixels, n_pixels + 1))  # a last column for pixels outside
+        block = np.zeros((n_pixels, n_pixels + 1))  # the last column is for pixels outside
         block[np.arange(n_pixels), self._shifts] = self.lags[kernel, :, :, kernel].reshape(-1, 1)
         return block[:, :-1]
 
@@ -91,7 +91,8 @@ class KernelStatistics:
         """Add products of codes with codes, one product of sparse matrices for each lag."""
         n_kernels = dictionary.n_kernels
         n_rows, n_columns = dictionary.grid_shape
-        # Put all positions on one line, with zeros after each row and image as far as kernels reach.
+        # Put the positions of all images in one sequence.  Zeros after each row and each image keep rows and
+        # images apart at all lags.
         width = n_columns + self.reach[1]
         height = n_rows + self.reach[0]
         signal = np.repeat(np.arange(codes.shape[0]), np.diff(codes.indptr))
@@ -111,7 +112,7 @@ class KernelStatistics:
 
 
 def _shifts(kernel_size: tuple[int, int], reach: tuple[int, int], stride: int) -> np.ndarray:
-    """Return the pixel u - stride * lag for each lag and pixel u; the number of pixels stands for outside."""
+    """Return the index of pixel u - stride * lag for each lag and u, or the number of pixels outside."""
     height, width = kernel_size
     rows = np.arange(height) - stride * np.arange(-reach[0], reach[0] + 1)[:, np.newaxis]
     columns = np.arange(width) - stride * np.arange(-reach[1], reach[1] + 1)[:, np.newaxis]
@@ -134,11 +135,11 @@ def improve_kernels(statistics: KernelStatistics, kernels: np.ndarray, n_sweeps:
 def minimised(block: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """Return the minimum d of ``1/2 <d, block d> - <d, wanted>`` with a norm of at most one."""
     # In the basis of the block's eigenvectors, d is wanted / (eigenvalue + m).  The multiplier m is zero or
-    # makes the norm one.  Up to rounding, `wanted` lies in the range of the block.
+    # such that d has norm one.  Up to rounding, `wanted` lies in the range of the block.
     # Shapes: block (n_pixels, n_pixels); wanted (n_pixels, n_channels).
     from scipy.optimize import brentq  # imported here, because scipy.optimize is large
 
-    # A division by a power of two rounds nothing, and keeps squares in the range of floats.
+    # Division by a power of two causes no rounding, and it keeps squares in the range of floats.
     unit = -int(np.frexp(max(np.abs(block).max(), np.abs(wanted).max()))[1])
     eigenvalues, vectors = np.linalg.eigh(np.ldexp(block, unit))
     usable = eigenvalues > EIGENVALUE_ROUNDING * eigenvalues[-1]

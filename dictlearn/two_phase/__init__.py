@@ -1,1 +1,1 @@
-"""The two-phase spiking network: `network` and `phases` run it, `rules` change it, a `learner` learns."""
+"""The two-phase spiking network: `phases` run the network, `rules` change its weights, `learner` learns."""

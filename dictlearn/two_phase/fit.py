@@ -25,7 +25,8 @@ from snn.base import checks
 from snn.base.value import assign, replaced
 from solvers.problem.messages import IllPosedWarning
 
-# Number of signals, or of atoms if more, that test whether a random start makes neurons fire.
+# Number of signals that test whether a random start makes neurons fire; with more atoms, as many signals as
+# atoms.
 SIGNALS_TO_START = 1000
 # Largest mean share of the atoms (or features, if fewer) in a code; with a larger share, atoms learn noise.
 DENSE = 0.75
@@ -59,11 +60,11 @@ def learn_dictionary(
     The network minimises, over dictionaries D of unit-norm atoms and codes a, the mean over the signals x of
     ``1/2 ||x - a D||^2 + penalty ||a||_1``.  With a mask m, the first term is ``1/2 ||m (x - a D)||^2``.
     With `PaperSteps`, atoms have no unit norm, and the objective has the term ``lambda2 / 2 ||D||^2``.
-    Signals, atoms and codes are not negative, unless the settings allow it.  Every weight changes only by
-    what its own neuron observes.
+    Signals, atoms and codes are not negative, unless the settings allow negative numbers.  Every weight
+    changes only by what its own neuron observes.
 
-    This function calls `new_learner` and then `continue_learning`.  Call both yourself to keep what was
-    learned when an error or Ctrl-C ends learning early.
+    This function calls `new_learner` and then `continue_learning`.  Call both functions yourself to keep what
+    was learned when an error or Ctrl-C ends learning early.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ def learn_dictionary(
     Warns
     -----
     RuntimeWarning
-        If the network runs away on a clock; learning then continues with steps of half the length.
+        If the network runs away on a clock.  Learning then continues with steps of half the length.
     IllPosedWarning
         If one percent of the signals (at least one, of ten or more) has more than half of the energy, or if
         the mean of 200 signals or more has more than 85 % of the energy.
@@ -102,7 +103,7 @@ def learn_dictionary(
     settings = checked_settings(settings, penalty)
     samples = samples_of(signals, mask, settings)
     samples.warn_if_ill_scaled("signals")
-    # A copy of the generator, which gives the same number again in `continue_learning`.
+    # Pass a copy of the generator, so that `continue_learning` draws the same seed from the original.
     learner = new_learner(samples, n_atoms, settings=settings, start=start, rng=copy.deepcopy(rng))
     continue_learning(learner, samples, rng=rng, **course)
     return learner
@@ -135,7 +136,8 @@ def continue_learning(
     signals, mask
         See `new_learner`.  Signals are drawn in a new random order each epoch.
     n_samples : int, optional
-        Total number of samples at the end, earlier samples included; by default ten times the signals.
+        Total number of samples at the end, earlier samples included; by default ten times the number of
+        signals.
     rng : int or Generator, optional
         Source of the order of the samples.
     n_jobs : int, optional
@@ -143,14 +145,15 @@ def continue_learning(
     progress : bool, default False
         Whether to show a progress bar, with the objective that the network observes.
     callback : callable, optional
-        Function of the learner, called every `callback_every` samples and at the end; True ends learning.
+        Function that is called with the learner every `callback_every` samples and at the end; if it returns
+        True, learning ends.
     callback_every : int, default 1000
         Number of samples between two calls of `callback`.
     checkpoint : path-like, optional
         File to which the learner is saved every `checkpoint_every` samples and at the end.  If the file
-        exists, the learner first takes the saved state, and ends with the same bits as if it had never
-        stopped.  If `n_samples` is larger than in the first call, this holds only if the first call ended at
-        the end of an epoch or of a full batch.
+        exists, learning continues from the saved state, and ends with the same bits as if learning had never
+        stopped.  If `n_samples` is larger than in the first call, the bits are the same only if the first
+        call ended at the end of an epoch or of a full batch.
     checkpoint_every : int, default 10_000
         Number of samples between two checkpoints.
 
@@ -214,7 +217,7 @@ def continue_learning(
 def _warn_of_atoms(learner: TwoPhaseLearner, samples: Samples) -> None:
     """Warn if atoms are dead, if all atoms are silent, or if signals use too many atoms."""
     n_atoms, n_dead = learner.n_atoms, len(learner.dead_atoms)
-    silent = learner.n_fired == 0  # no spike since the atom was replaced
+    silent = learner.n_fired == 0  # the neuron has not fired since its atom was replaced
     silent[learner.dead_atoms] = True
     if n_dead or silent.all():
         from sklearn.exceptions import ConvergenceWarning  # imported here, because its import takes long
@@ -282,21 +285,23 @@ def new_learner(
     Parameters
     ----------
     signals : array_like, shape (n_signals, n_inputs), or ClusterSamples
-        Signals, not negative unless the settings allow it.  Their root mean square norm sets the learner's
-        scale.  If their mean has most of their energy, steps of a clock are halved.  For signals in a file,
-        see `dictlearn.distributed`.
+        The signals, which must not be negative unless the settings allow negative signals.  The root mean
+        square norm of the signals sets the learner's scale.  If the mean of the signals has most of the
+        energy, the steps of a clock are halved.  For signals in a file, see `dictlearn.distributed`.
     mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
         True where a signal is known, by default everywhere.  Unknown values are ignored and may be NaN.
     n_atoms : int, optional
         Number of atoms, needed unless `start` is given.
     penalty : float or array_like, shape (n_atoms,), optional
-        The penalty lambda1, positive: one number for all atoms, or one for each; needed without `settings`.
+        The penalty lambda1, positive: one number for all atoms, or one number for each atom.  A penalty is
+        needed if `settings` is None.
     settings : LearningSettings, optional
         Settings of the network and of learning; by default `LearningSettings` with `penalty`.
     start : array_like, shape (n_atoms, n_inputs), or TwoPhaseNetwork, optional
-        A dictionary, which is scaled to unit norms, or a network with the signs of the settings.  The default
-        is a `random_dictionary`.  If its atoms make no neuron fire for most signals, which happens in many
-        dimensions, the start is the normalised sum of a random atom and a signal.
+        A dictionary, which is scaled to unit norms, or a network with the same signs as the settings.  The
+        default is a `random_dictionary`.  If these random atoms make no neuron fire for most signals, which
+        happens in many dimensions, each atom of the start is the normalised sum of a random atom and a
+        signal.
     rng : int or Generator, optional
         Source of the random start.
     """
@@ -336,7 +341,7 @@ def _starting_dictionary(samples: Samples, n_atoms: int, settings: LearningSetti
     least = (1.0 - settings.initial_potential) / settings.duration / samples.scale(settings.amplitude)
     if np.mean(_drives(sample, start, settings).max(axis=1) > least) > 0.5:
         return start
-    least_weight = settings.signs.least_weight  # signals may be negative even if atoms may not
+    least_weight = settings.signs.least_weight  # signals may be negative even if atoms may not be
     return unit_norm(start + unit_norm(np.maximum(np.resize(sample, start.shape), least_weight)))
 
 
@@ -356,7 +361,7 @@ def random_dictionary(
     n_atoms, n_inputs : int
         Shape of the dictionary; both numbers are positive.
     positive : bool, default True
-        True: entries are magnitudes, ``|N(0, 1)|``.  False: entries are ``N(0, 1)``.
+        If True, entries are magnitudes, ``|N(0, 1)|``.  If False, entries are ``N(0, 1)``.
     rng : int or Generator, optional
         Source of the random entries.
     """

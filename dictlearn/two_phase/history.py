@@ -1,4 +1,4 @@
-"""The history of learning: means over each thousand samples, and figures of the weights after them."""
+"""The history of learning: for each thousand samples, means over the samples and measures of the weights."""
 
 from typing import Self
 
@@ -12,7 +12,7 @@ from dictlearn.two_phase.synapses import Synapses
 # Number of samples between two entries of the history.
 RECORD_EVERY = 1000
 # Columns of the history: number of samples, four means over the samples since the previous entry, and five
-# figures of the weights.
+# numbers that describe the weights.
 HISTORY_COLUMNS = (
     "n_samples", "objective", "nonzeros", "spikes", "disturbance", "consistency", "symmetry", "least_norm",
     "median_norm", "largest_norm",

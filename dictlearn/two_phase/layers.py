@@ -36,7 +36,7 @@ class Signs(NamedTuple):
 
     @property
     def least_weight(self) -> float:
-        """The smallest weight that learning may make."""
+        """The lower bound of all weights during learning."""
         return 0.0 if self.positive_atoms else -np.inf
 
     def __str__(self) -> str:
@@ -60,14 +60,15 @@ class Population(NamedTuple):
 
 @dataclass(frozen=True)
 class Layers:
-    """The populations of a two-phase network: inputs first, then coding neurons, then predictions."""
+    """The populations of a two-phase network: inputs, coding neurons, and neurons that predict inputs."""
 
     n_inputs: int
     n_atoms: int
     signs: Signs
-    # Whether each input also has neurons with feedback of strength 1, for samples that lack the input.
+    # If True, each input also has neurons that predict the input by feedback of strength 1, for samples that
+    # lack the input.
     predicted: bool = False
-    # Whether inputs pass their currents on and do not fire; then only coding neurons are simulated.
+    # If True, inputs pass their currents on and do not fire, so that only coding neurons are simulated.
     graded: bool = False
 
     @cached_property
@@ -95,7 +96,7 @@ class Layers:
         return _end(self.predictions or self.coding)
 
     def connections(self, gamma: float, offsets: Sequence[int]) -> list[Connection]:
-        """Return the connections at feedback gamma; `offsets` are the places of F, H and B in one array."""
+        """Return the connections at feedback gamma; F, H and B begin at `offsets` in the array of weights."""
         links = []
         for coding in self.coding:
             for source in (*self.inputs, *self.predictions):
@@ -110,7 +111,7 @@ class Layers:
         ]
 
     def drives(self, signals: np.ndarray, coding: np.ndarray) -> np.ndarray:
-        """Return the drives of all neurons, with a row for each signal; predictions have no drive."""
+        """Return drives of all neurons, a row for each signal; neurons that predict inputs have no drive."""
         drives = np.zeros((len(signals), self.n_neurons))
         for population in self.inputs:
             drives[:, population.neurons] = signals if population.sign > 0.0 else -signals

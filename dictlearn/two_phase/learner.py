@@ -27,7 +27,7 @@ from snn.base.value import assign, replaced
 from snn.run.time import Clock, RealNeuron
 from solvers.workers.blas import one_blas_thread
 
-# Range of the factor of the signals, and largest penalty in the network's units: within these limits,
+# Limits of the factor of the signals, and of the penalty in the network's units.  Within these limits,
 # objectives, which are sums of squares, stay in the range of floats.
 SMALLEST_SCALE, LARGEST_SCALE = 1e-152, 1e152
 LARGEST_PENALTY = 1e150
@@ -52,18 +52,20 @@ class TwoPhaseLearner(Resumable):
     settings : LearningSettings
         The settings of the clock, the phases and the learning rule.
     scale : float
-        Factor of the signals on their way to the network: `amplitude` over their root mean square norm.
+        Factor by which the signals are multiplied before they enter the network: `amplitude` over their root
+        mean square norm.
     rounding_seed : int, default 0
-        Seed of stochastic rounding, if the weight format in `settings` uses it.
+        Seed of stochastic rounding, needed only if the weight format in `settings` rounds stochastically.
 
     Attributes
     ----------
     settings, scale
-        The arguments of the constructor.  They may change between batches, the scale with the amplitude.
+        The arguments of the constructor.  Both may change between batches, but `scale` only together with the
+        amplitude in `settings`.
     rounding_seed : int
         The argument of the constructor.
     synapses : Synapses
-        The weights F, B and H in the form that runs read.
+        The weights F, B and H in the form that runs use.
     memory : dict of str to ndarray
         The arrays that the learning rule keeps from batch to batch; see `Rule.remembers`.
     n_fired : ndarray of int, shape (n_atoms,)
@@ -80,7 +82,7 @@ class TwoPhaseLearner(Resumable):
     frozen, lesioned : ndarray of bool, shape (n_atoms,)
         True for atoms that do not change, and for neurons that do not fire; see `freeze` and `lesion`.
     replacement : Replacement
-        Trials of new atoms.  Until a trial is won, `network` and `dictionary` have the old atom.
+        Trials of new atoms.  Until a trial is won, `network` and `dictionary` contain the old atom.
     n_halvings : int
         How often the step of the clock was halved, because signals have an offset or the network ran away.
     n_saturated : int
@@ -107,7 +109,7 @@ class TwoPhaseLearner(Resumable):
     _history: LearningHistory
     # The weights before the last batch; the next batch reuses their memory.
     _spare: Synapses | None = None
-    # Whether the start was random without a seed; then a checkpoint may have started from other weights.
+    # If True, the start was random without a seed, so that a checkpoint may have started from other weights.
     _any_start: bool = False
 
     def __init__(
@@ -181,10 +183,10 @@ class TwoPhaseLearner(Resumable):
     def history(self) -> dict[str, np.ndarray]:
         """The history of learning: a dict of arrays with an entry for each thousand samples.
 
-        Means over a thousand samples, as the network observes them: objective, nonzeros, spikes (per sample)
-        and disturbance (``||g_D|| / ||kappa x||`` over nonzero signals: how much feedback changes the input
-        layer).  Figures of the weights after these samples: consistency, symmetry, and the least, median and
-        largest norm of an atom.
+        Four columns are means over a thousand samples, as the network observes them: objective, nonzeros,
+        spikes (per sample) and disturbance (``||g_D|| / ||kappa x||`` over nonzero signals, which says how
+        much feedback changes the input layer).  Five columns describe the weights after these samples:
+        consistency, symmetry, and the least, median and largest norm of an atom.
         """
         return self._history.columns()
 
@@ -205,8 +207,9 @@ class TwoPhaseLearner(Resumable):
     def freeze(self, atoms: ArrayLike) -> None:
         """Freeze the chosen atoms, and no others, from the next batch on.
 
-        Frozen atoms still code, but neither the rule nor replacement changes them.  Their lateral weights
-        follow F B while the other atoms learn.  If a frozen atom is on trial, all trials end as lost.
+        Frozen atoms still code, but neither the rule nor replacement changes them.  The lateral weights of
+        frozen neurons follow F B while the other atoms learn.  If a frozen atom is on trial, all trials end,
+        and the old atoms return.
 
         Parameters
         ----------
@@ -218,8 +221,8 @@ class TwoPhaseLearner(Resumable):
     def lesion(self, neurons: ArrayLike) -> None:
         """Silence the chosen coding neurons, and no others, from the next batch on.
 
-        The other neurons learn what silent neurons have coded.  Atoms of silent neurons do not change.  If
-        such an atom is on trial, all trials end as lost.
+        The neurons that still fire learn what silenced neurons have coded.  Atoms of silenced neurons do not
+        change.  If the atom of a silenced neuron is on trial, all trials end, and the old atoms return.
 
         Parameters
         ----------
@@ -248,10 +251,11 @@ class TwoPhaseLearner(Resumable):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            Signals, not negative unless the settings allow it.
+            The signals, which must not be negative unless the settings allow negative signals.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
-            True where a signal is known, by default everywhere.  An unknown value is ignored and may be NaN:
-            its input neuron carries the network's prediction, and neither drives nor corrects the network.
+            True where a signal is known, by default everywhere.  An unknown value is ignored and may be NaN.
+            The input neuron of an unknown value carries the network's prediction, so that this neuron neither
+            drives nor corrects the network.
         n_threads : int, default 1
             Number of threads that run the batch; the result does not depend on this number.
 
@@ -270,7 +274,7 @@ class TwoPhaseLearner(Resumable):
 
     @one_thread
     def learn_batch(self, n_signals: int, run: Callable[[Batch], Observed]) -> float:
-        """Learn from one batch, which `run` runs; return its mean objective.
+        """Learn from one batch, which the function `run` runs; return the batch's mean objective.
 
         If an error or Ctrl-C ends the batch early, the learner stays as it was before the batch.
 
@@ -292,11 +296,11 @@ class TwoPhaseLearner(Resumable):
                     "subtract the mean of signals with an offset, or learn in exact time (time=Exact())"
                 ) from None
             new, objective = self._after(batch, observed)
-        assign(self, **vars(new))  # one assignment: Ctrl-C comes before it or after it
+        assign(self, **vars(new))  # all is set at once, so that Ctrl-C cannot leave a half-changed learner
         return objective
 
     def batch(self, n_signals: int) -> Batch:
-        """Return the batch that the network runs next, with its present penalties and probes.
+        """Return the next batch: its size and position, its penalties and its probes.
 
         Parameters
         ----------
@@ -412,7 +416,8 @@ class TwoPhaseLearner(Resumable):
         """Round weights to their number format; return the number of weights outside its range."""
         if self.settings.weight_format is None:
             return 0
-        # The random stream follows from the seed and `n_samples`, so that a file needs no generator's state.
+        # The seed and `n_samples` determine the random stream, so that a file need not save a generator's
+        # state.
         rng = np.random.default_rng([self.rounding_seed, 1, self.n_samples])
         return synapses.round(self.settings.weight_format, rng)
 
@@ -465,7 +470,7 @@ class TwoPhaseLearner(Resumable):
         return assign(
             cls(TwoPhaseNetwork(*weights, *settings.signs), settings, **begun),
             **values,
-            synapses=Synapses(*weights, settings.signs),  # as in the file: the constructor rounds
+            synapses=Synapses(*weights, settings.signs),  # saved weights, not rounded again
             memory={name.removeprefix(REMEMBERED): arrays[name] for name in remembered if name in arrays},
             replacement=Replacement.of_entries(arrays),
             _history=LearningHistory(arrays["history"], arrays["sums"]),

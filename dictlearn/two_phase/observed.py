@@ -48,7 +48,7 @@ class PhaseSettings(Value):
 
     @cached_property
     def signs(self) -> Signs:
-        """The flags that say which numbers must not be negative."""
+        """The flags that say whether atoms, codes and signals must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
 
@@ -66,13 +66,13 @@ class Batch:
     n_samples : int
         Number of samples that the network learned from before the batch.
     penalty, reweighting : ndarray, shape (n_atoms,)
-        The penalties lambda1, in the network's units, and their weights s.
+        The penalties lambda1, in the network's units, and the weights s of the penalties.
     probed : ndarray of int, shape (n_probes,)
         The atom of each probe.
     probe_drive : ndarray, shape (n_probes,)
         The drive of each probed atom at gamma = 0.
     scale : float
-        Factor of the signals on their way to the network.
+        Factor by which the signals are multiplied before they enter the network.
     settings : LearningSettings
         The settings of the clock and of the phases.
     """
@@ -106,7 +106,7 @@ class Batch:
         stop: int | None = None,
         n_threads: int = 1,
     ) -> Observed:
-        """Return what neurons observe of rows `start` to `stop`, which have these `signals` and `mask`."""
+        """Run rows `start` to `stop`, which have these `signals` and `mask`; return what neurons observe."""
         rows = np.arange(self.n_rows)[start:stop]
         n_signals, probes = len(signals), rows[len(signals) :] - self.n_signals
         inputs, coding = np.zeros((len(rows), synapses.n_inputs)), np.empty((len(rows), synapses.n_atoms))
@@ -127,7 +127,8 @@ class Batch:
             known = None if mask is None or mask[k].all() else mask[k]
             common: Any = {"duration": settings.duration, "time": settings.time, "mask": known}
             common |= {"n_threads": n_threads, "numbers": rows[k]}
-            # Graded inputs in exact time have one set of weights for all samples: unknown inputs fire.
+            # In exact time, all samples with graded inputs share one set of weights.  Therefore samples with
+            # unknown inputs run with spiking inputs.
             if settings.inputs == "graded" and (known is None or is_on_clock):
                 figures: Any = run_graded(synapses, inputs[k], coding[k], kappa=settings.kappa, **common)
             else:
@@ -174,7 +175,8 @@ class Observed:
             g_H = (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa ~= kappa (H - F B) a_kappa   (10)
 
         Here e = u - Theta a is a neuron's average current minus the charge of its spikes.  With readout
-        "current", g_H is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, equal to the right-hand side.
+        "current", g_H is ``kappa H a_kappa + (1 - kappa) F b_0 - F b_kappa``, which equals the right-hand
+        side of (10).
     """
 
     n_spikes: np.ndarray
@@ -196,7 +198,7 @@ class Observed:
 def read_phases(
     first: Phase, second: Phase, known: np.ndarray | None, synapses: Synapses, settings: PhaseSettings
 ) -> tuple[np.ndarray, ...]:
-    """Return spikes, which coding neurons fired, codes, g_D and g_H of phases with spiking inputs."""
+    """Return spike counts, which coding neurons fired, codes, g_D and g_H from phases with spiking inputs."""
     kappa, h, f = settings.kappa, synapses.lateral_rows, synapses.feedforward_rows
     reads_currents = settings.readout == "current"
     before, after = (phase.input_current if reads_currents else phase.input_rate for phase in (first, second))

@@ -32,14 +32,17 @@ Result = TypeVar("Result")
 # expected number, which counts the inputs without feedback and the coding neuron that they excite most.
 SPIKES_ALLOWED = 20.0
 LEAST_SPIKES_ALLOWED = 2_000
-# Largest expected number of spikes of one signal in a phase.  Learning takes hundreds of spikes, long runs
-# hundreds of thousands; ten million spikes would take from ten seconds to minutes for each signal.
+# Largest expected number of spikes of one signal in a phase.  Learning takes hundreds of spikes for each
+# signal, and long runs take hundreds of thousands.  Ten million spikes would take from ten seconds to minutes
+# for each signal.
 MOST_SPIKES_EXPECTED = 1e7
-# Least number of neurons, over all signals, for each thread on a clock.  Threads with fewer mostly wait.
+# On a clock, the number of neurons, over all signals, must be at least this number for each thread.  With
+# fewer neurons, threads mostly wait.
 NEURONS_PER_THREAD = 2**15
-# Drive of a neuron that must stay silent: the feedback of all allowed spikes cannot outweigh this drive.
+# Drive of a neuron that must stay silent.  The feedback of all allowed spikes cannot outweigh this drive.
 SILENCING_DRIVE = -(2.0**40)
-# Stop signal of a run in one piece.  This signal is never set, because no other piece can fail.
+# Stop signal of a run in one piece.  This signal is never set, because the only piece has no other piece that
+# can fail.
 UNSET = Event()
 
 
@@ -49,7 +52,7 @@ class RunawayFeedbackError(RuntimeError):
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Phase(Value, Drawn):
-    """Observations of the neurons in one phase, a row for each signal; a pair of neurons has one column.
+    """Observations of the neurons in one phase: one row for each signal, one column for each input or atom.
 
     Attributes
     ----------
@@ -60,12 +63,12 @@ class Phase(Value, Drawn):
     input_rate, coding_rate : ndarray, shapes (n_signals, n_inputs), (n_signals, n_atoms)
         Rates b and a in spikes per unit of time; for a pair, the first neuron's rate minus the second's.
     input_current, coding_current : ndarray, of the same shapes
-        Average soma currents v and u.  A pair of inputs has the current of its first neuron.  A pair of
-        coding neurons has the current that both receive with opposite signs, without the penalty and without
-        their effect on each other.
+        Average soma currents v and u.  The current of a pair of inputs is the current of its first neuron.
+        The current of a pair of coding neurons is the current that both neurons receive with opposite signs.
+        The penalty and the effect of the two neurons on each other are excluded.
     coding_trace : ndarray, shape (n_signals, n_atoms)
-        Average filtered spikes of the coding neurons, which their synapses passed on.  A trace differs from
-        the rate by the charge that is in the synapses at the start and at the end of the phase.
+        Average of the filtered spikes that the synapses of the coding neurons passed on.  A trace differs
+        from the rate by the charge that is in the synapses at the start and at the end of the phase.
     """
 
     duration: float
@@ -89,7 +92,7 @@ class _Network(NamedTuple):
 
 
 class _Refused(Exception):
-    """The error of a signal that is too large or has too many spikes; the first by `order` is raised."""
+    """The error of a signal that is too large or spikes too often; only the smallest `order` is raised."""
 
     def __init__(self, order: tuple[int, int], error: Exception) -> None:
         super().__init__()
@@ -110,7 +113,8 @@ def run_phases(
     numbers: np.ndarray | None = None,
 ) -> list[Phase]:
     """Run a copy of the network for each signal through two phases, and keep all states between them."""
-    # `signals` and `coding` drive inputs and coding neurons at gamma = 0.  Errors name signals by `numbers`.
+    # `signals` drives the inputs and `coding` drives the coding neurons, both at gamma = 0.  Error messages
+    # call signals by their entries in `numbers`.
     layers = Layers(synapses.n_inputs, synapses.n_atoms, synapses.signs, mask is not None)
     thresholds, end = layers.thresholds(synapses.lateral_rows), end_of(time, duration)
 
@@ -121,8 +125,8 @@ def run_phases(
         _, allowed = _driven(synapses, signals, coding, 1.0, duration, rows, numbers)
         drives = layers.drives(signals, coding)
         for mask in masks:
-            # All signals share the same weights, so an unknown input needs a separate neuron.  One of the two
-            # neurons of each input is silent, and its observations are not read.
+            # All signals share the same weights, so an unknown input needs a separate neuron.  One of these
+            # two neurons is silent, and the observations of the silent neuron are not read.
             for known, predicted in zip(layers.inputs, layers.predictions, strict=True):
                 drives[:, known.neurons][~mask] = SILENCING_DRIVE
                 drives[:, predicted.neurons][mask] = SILENCING_DRIVE
@@ -173,8 +177,9 @@ def run_graded(
     updates_per_call: int = UPDATES_PER_CALL,
 ) -> list[np.ndarray]:
     """Run a copy of the network with graded inputs for each signal; both phases have feedback."""
-    # `synapses.closed_rows` must be for kappa; only clocks take a mask.  The result has the spikes of each
-    # signal and, for the second phase, whether each coding neuron fired, its filtered spikes, g_D and g_H.
+    # `synapses.closed_rows` must be computed for `kappa`.  A mask needs a clock.  For each signal, the result
+    # has the number of spikes and, for the second phase, whether each coding neuron fired, its filtered
+    # spikes, g_D and g_H.
     layers = synapses.graded_layers
     assert synapses.closed_rows is not None
     thresholds = layers.thresholds(synapses.closed_rows)
@@ -222,13 +227,13 @@ def run_graded(
 def _unseen(
     synapses: Synapses, kappa: float, thresholds: np.ndarray, known: np.ndarray | None = None
 ) -> tuple[np.ndarray, ...]:
-    """Return masks, and the numbers that give weights and thresholds of masked rows, (1 - kappa) F M B."""
+    """Return masks, and the arguments from which a kernel computes (1 - kappa) F M B of masked rows."""
     n_atoms, n_inputs, forward = synapses.n_atoms, synapses.n_inputs, synapses.feedforward_rows
     if known is None:
         return np.empty((0, n_inputs), dtype=np.bool_), *np.empty((2, 0, 0)), forward, np.empty(0)
     n_known, rest = known.sum(axis=1), 1.0 - kappa
-    # M selects the known inputs.  If less than half are known, kernels sum over them; otherwise kernels
-    # subtract the sum over the unknown inputs from F B = (H - closed) / kappa.
+    # M selects the known inputs.  If less than half of the inputs are known, kernels sum over the known
+    # inputs.  Otherwise kernels subtract the sum over the unknown inputs from F B = (H - closed) / kappa.
     of_lateral = np.where(2 * n_known < n_inputs, 0.0, rest / kappa)
     shares = np.column_stack([-of_lateral, of_lateral, np.where(of_lateral > 0.0, -rest, rest)])
     levels = np.zeros((len(known), n_atoms))
@@ -283,7 +288,7 @@ def _advanced(
     before: np.ndarray | None = None,
     active: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Advance a run to the end of a phase; return the spikes of each neuron since `before`."""
+    """Advance a run to the end of a phase; return the spike count of each neuron minus `before`."""
     most = allowed if before is None else allowed + before.sum(axis=1)
 
     def are_too_many() -> np.ndarray:
@@ -294,7 +299,8 @@ def _advanced(
     run.advance(end, active=active, stop_when=lambda: bool(are_too_many().any()))
     counts = run.spike_counts.copy() if before is None else run.spike_counts - before
     if (over := are_too_many()).any():
-        # Copies of the network run one after the other: the first runaway does not depend on later copies.
+        # Copies of the network run one after the other, so that the first runaway does not depend on later
+        # copies.
         k = int(np.argmax(over))
         raise _ran_away(layers, phase, rows[k], counts[k], allowed[k])
     return counts
@@ -303,8 +309,9 @@ def _advanced(
 def _in_pieces(
     run_piece: Callable[..., list[np.ndarray]], arrays: Sequence[np.ndarray], n_threads: int
 ) -> list[np.ndarray]:
-    """Run pieces of the rows in threads; return arrays of all rows, or raise the first row's error."""
-    # Signals come before probes, which are quick.  Interleaved rows give each piece some of both.
+    """Run pieces of the rows in threads; return arrays of all rows, or raise the first bad row's error."""
+    # Signals come before probes, which are quick.  Each piece gets interleaved rows, so that all pieces take
+    # about the same time.
     n_rows = len(arrays[0])
     n_pieces = min(n_threads, n_rows)
     stop = Event() if n_pieces > 1 else UNSET
@@ -381,7 +388,7 @@ def _driven(
     rows: np.ndarray,
     numbers: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the drives share (F x + coding) of coding neurons, and the spikes allowed for each signal."""
+    """Return the drives ``share (F x + coding)``, and the number of spikes allowed for each signal."""
     drives = np.empty((len(signals), synapses.n_atoms * (1 if synapses.signs.positive_code else 2)))
     expected, forward = np.empty(len(signals)), synapses.feedforward_rows
     updates.drive(drives, expected, signals, coding, forward, synapses.thresholds, share, duration)
@@ -419,7 +426,8 @@ def _ran_away(layers: Layers, phase: int, row: int, counts: np.ndarray, allowed:
 
 def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event) -> list[Result]:
     """Call a function for each piece, with a thread for every piece but the first; return the results."""
-    # An error in the calling thread, for example Ctrl-C, sets `stop`: threads end soon, and nothing waits.
+    # An error in the calling thread, for example Ctrl-C, sets `stop`, so that the other threads end soon.
+    # The calling thread does not wait for the other threads.
     results: SimpleQueue[tuple[int, Result | None, BaseException | None]] = SimpleQueue()
 
     def work(k: int) -> None:
@@ -430,7 +438,8 @@ def in_threads(call: Callable[[Any], Result], pieces: Sequence[Any], stop: Event
 
     try:
         for k in range(1, len(pieces)):
-            # Do not use `threading.Thread`: Ctrl-C while a thread starts would leave its lock locked forever.
+            # Do not use `threading.Thread`, because Ctrl-C while a thread starts would leave its lock locked
+            # forever.
             start_new_thread(work, (k,))
         outcomes: dict[int, Any] = {0: call(pieces[0])}
         while len(outcomes) < len(pieces):

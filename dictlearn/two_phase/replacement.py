@@ -13,22 +13,25 @@ from snn.base.value import assign, replaced
 
 # Least number of atoms from which the spread of their cosines by chance can be estimated.
 LEAST_ATOMS = 15
-# The spread of cosines is read at the quantile 1 - TAIL, for a normal distribution NORMAL_TAIL standard
-# deviations above the median.  A few similar pairs do not change it; the many pairs of photographs do.
+# The spread of cosines is their quantile 1 - TAIL minus their median, which is NORMAL_TAIL standard
+# deviations for a normal distribution.  A few similar pairs do not change the spread, but the many similar
+# pairs in photographs do.
 TAIL, NORMAL_TAIL = 0.025, 1.96
 # A search may begin one trial for every ATOMS_PER_TRIAL atoms, and at least one.
 ATOMS_PER_TRIAL = 50
-# Number of times that a new pattern moves towards other samples that lack it: a single outlier is no atom.
+# Number of times that a new pattern moves towards the residuals of other samples, so that a single outlier
+# does not become an atom.
 ROUNDS = 3
-# Search for similar atoms every SEARCH_EVERY samples, but not the first NO_SEARCHES times, with few data.
+# Search for similar atoms every SEARCH_EVERY samples.  The first NO_SEARCHES searches are left out, because
+# there are too few data.
 SEARCH_EVERY, NO_SEARCHES = 640, 4
-# Length of a trial in samples: TRIAL_PER_ATOM times the number of atoms (each of many atoms is used rarely),
-# at least LEAST_TRIAL.  The mean squared code of a neuron adapts within a quarter of a trial.
+# Length of a trial in samples: TRIAL_PER_ATOM times the number of atoms (in a large dictionary each atom is
+# used rarely), at least LEAST_TRIAL.  The mean squared code of a neuron adapts within a quarter of a trial.
 LEAST_TRIAL, TRIAL_PER_ATOM = 3200, 16
-# Least worth of a new atom, as a share of the old atom's worth, from the middle of a trial on and at its end.
-# The means are noisy: new atoms of photographs reach .2 to .5 of the old worth.
+# Least worth of a new atom, as a share of the old atom's worth: in the second half of a trial, and at its
+# end.  Averages of activity are noisy.  In photographs, new atoms reach 0.2 to 0.5 of the old atoms' worth.
 LEAST_IN_TRIAL, LEAST_AT_END = 0.3, 0.6
-# Number of samples for which an atom gets no new trial after a lost one.
+# Number of samples after a lost trial in which the atom gets no new trial.
 REST = 6400
 
 
@@ -50,7 +53,8 @@ class Trial(NamedTuple):
             memory[name][self.atom] = self.memory[name]
 
 
-# Entries of a file: figures of all atoms, columns of running trials, and the prefix of the rule's arrays.
+# Entries of a learner's file: statistics of all atoms, columns of running trials, and the prefix of the
+# rule's arrays.
 OF_ALL = {
     "activity": Entry("f", ("atoms",), 0.0),
     "rests_until": Entry("iu", ("atoms",), 0),
@@ -70,14 +74,16 @@ OLD = "old_rule."
 
 
 class Replacement:
-    """The running trials of new atoms, and the figures of all atoms that decide about trials."""
+    """The running trials of new atoms, and the statistics of all atoms that decide about trials."""
 
-    # The worth of an atom for a sample is about ``1/2 a^2 (1 - c^2)``: the atom that has the largest cosine c
-    # with it would code the rest.  Trials cost a little: the more trials are lost, the fewer begin.
+    # The worth of an atom for a sample is about ``1/2 a^2 (1 - c^2)``, because the most similar atom, with
+    # the cosine c, would code the share c^2 instead.  A trial has a cost, so the more trials are lost, the
+    # fewer trials begin.
 
     def __init__(self, n_atoms: int) -> None:
         self.running: tuple[Trial, ...] = ()  # trials that have not ended
-        # Mean of a^2 over about a quarter of a trial, in units of the signals' mean energy.
+        # For each atom, the mean of a^2 over about a quarter of a trial, in units of the signals' mean
+        # energy.
         self.activity = np.zeros(n_atoms)
         self.rests_until = np.zeros(n_atoms, dtype=np.int64)  # number of samples before which no trial begins
         self.credit = 0.0  # number of trials that may begin
@@ -104,7 +110,7 @@ class Replacement:
         return float(0.5 * self.activity[atom] * (1.0 - min(nearest, 1.0) ** 2))
 
     def lost(self, n_samples: int, synapses: Synapses) -> list[Trial]:
-        """End all decided trials; return the lost trials, whose new atom is worth less than the old one."""
+        """End all decided trials; return the lost trials, whose new atom is worth less than the old atom."""
         lost, running = [], []
         for trial in self.running:
             age = n_samples - trial.began
@@ -168,8 +174,9 @@ class Replacement:
 
 
 def usual_range(values: np.ndarray) -> tuple[float, float]:
-    """Return the range of equally many normal values with the median and upper spread of `values`."""
-    # The spread is the only number of replacement that a neuron cannot compute from what it observes.
+    """Return the expected range of as many normal values with the median and upper spread of `values`."""
+    # A neuron cannot compute the spread from its own observations.  All other numbers that decide about
+    # replacement are local.
     median, tail = np.quantile(values, (0.5, 1.0 - TAIL))
     beyond = (tail - median) / NORMAL_TAIL * np.sqrt(2.0 * np.log(len(values)))
     return median - beyond, median + beyond
@@ -179,7 +186,8 @@ def similar_atoms(
     lateral: np.ndarray, n_fired: np.ndarray, free: np.ndarray, *, positive_code: bool
 ) -> list[int]:
     """Return the less used atom of each pair of free atoms that are too similar, the most similar first."""
-    # A cosine is a lateral weight over the root of two thresholds.  For signed codes, -c counts as c.
+    # The cosine of two atoms is their lateral weight divided by the root of the product of their thresholds.
+    # If codes have either sign, the cosine -c counts as c.
     redundant: list[int] = []
     if len(lateral) < LEAST_ATOMS:
         return redundant
@@ -198,7 +206,7 @@ def similar_atoms(
 
 
 def patterns(missing: np.ndarray, *, positive_code: bool, least: float) -> np.ndarray:
-    """Return unit patterns that several samples lack; the pattern of the largest residual is first."""
+    """Return patterns of unit norm that several residuals share, beginning with the largest residual."""
     units = missing[np.argsort(-np.linalg.norm(missing, axis=1), kind="stable")]
     for _ in range(ROUNDS):
         shares = units @ missing.T

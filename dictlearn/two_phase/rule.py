@@ -14,16 +14,17 @@ from dictlearn.two_phase.synapses import Synapses
 from snn.base.archive import Entry
 from snn.run.time import Clock
 
-# Default settings of a rule with strong and with weak feedback; durations are in synaptic time constants.
+# Default settings of rules with strong feedback and with weak feedback; durations are in synaptic time
+# constants.
 STRONG_FEEDBACK = {"kappa": 0.7, "duration": 5.0, "time": Clock(1 / 32), "amplitude": 5.0}
 WEAK_FEEDBACK = {**STRONG_FEEDBACK, "kappa": 0.1, "time": Clock(1 / 16)}
 # Default settings for inputs that fire, by `positive_atoms`.  Atoms of either sign need longer phases, since
 # their gradients are noisier.
 SPIKING_INPUTS = {True: WEAK_FEEDBACK, False: {**WEAK_FEEDBACK, "duration": 10.0}}
-# Default settings for graded inputs, which lack the noise of spikes: fewer spikes suffice, and a longer phase
-# on a coarser clock improves codes.
+# Default settings for graded inputs.  Without the noise of input spikes, fewer spikes suffice, and a longer
+# phase on a coarser clock improves codes.
 GRADED_INPUTS = {**WEAK_FEEDBACK, "duration": 7.0, "time": Clock(1 / 8), "amplitude": 3.0}
-# NumPy types of the letters by which an `Entry` names kinds of numbers.
+# For each letter by which an `Entry` names a kind of numbers, the NumPy type.
 KINDS_OF_NUMBERS = {"f": np.float64, "i": np.int64, "b": np.bool_}
 # Classes of learning rules by module and name, which the files of learners contain.
 KINDS: dict[str, type[Rule]] = {}
@@ -33,9 +34,9 @@ KINDS: dict[str, type[Rule]] = {}
 class Rule:
     """A learning rule: a subclass defines `change`, and may override every other method.
 
-    A subclass with parameters is a frozen dataclass whose fields JSON can hold.  Parameters are saved with a
-    learner, together with the arrays that the rule keeps from batch to batch.  A program must define or
-    import the class before it loads the learner.
+    A subclass with parameters is a frozen dataclass whose fields can be saved as JSON.  Parameters are saved
+    with a learner, together with the arrays that the rule keeps from batch to batch.  A program must define
+    or import the class before it loads the learner.
 
     Attributes
     ----------
@@ -43,8 +44,8 @@ class Rule:
         Values of the settings `batch_size` and `inputs` if these settings are "auto".
     remembers : mapping of str to Entry
         The arrays that a learner keeps for the rule from batch to batch.  ``Entry("f", ("atoms", "inputs"),
-        0.0)`` is an array of floats >= 0, shape (n_atoms, n_inputs).  Arrays are zero at first; an optional
-        array is absent.
+        0.0)`` is an array of floats >= 0, shape (n_atoms, n_inputs).  Arrays are zero at first, and optional
+        arrays are absent at first.
     """
 
     batch_size: ClassVar[int] = 32
@@ -64,7 +65,7 @@ class Rule:
     def penalty_weights(
         self, thresholds: np.ndarray, silence: np.ndarray, memory: Mapping[str, np.ndarray]
     ) -> np.ndarray:
-        """Return the weight s of each neuron's penalty: here 1 for every neuron.
+        """Return the weight s of each neuron's penalty, by default 1 for every neuron.
 
         Parameters
         ----------
@@ -76,7 +77,7 @@ class Rule:
         return np.ones(len(thresholds))
 
     def n_probes(self, n_samples: int, n_signals: int) -> int:
-        """Return the number of probes in a batch: here none.  A probe drives a single neuron."""
+        """Return the number of probes in a batch, by default 0.  A probe drives a single neuron."""
         return 0
 
     def change(
@@ -84,8 +85,8 @@ class Rule:
     ) -> None:
         """Change F, B, H and the arrays of `memory` in place.
 
-        The learner then bounds thresholds and, if its settings say so, replaces atoms, restarts those that
-        `stalled` names, and rounds weights.
+        The learner then raises thresholds that are too small.  If the settings say so, the learner also
+        replaces atoms, restarts the atoms that `stalled` returns, and rounds weights.
 
         Parameters
         ----------
@@ -102,11 +103,11 @@ class Rule:
         raise NotImplementedError
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the learned atoms, of any norm, shape (n_atoms, n_inputs): here B^T."""
+        """Return the learned atoms, of any norm, shape (n_atoms, n_inputs), by default B^T."""
         return synapses.feedback_rows
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the atoms to restart with `forget`, from the number of signals each fired for: here none."""
+        """Return the atoms that the learner restarts with `forget`, by default none."""
         return np.empty(0, dtype=int)
 
     def forget(self, atom: int, synapses: Synapses, memory: dict[str, np.ndarray]) -> None:
@@ -115,7 +116,7 @@ class Rule:
             array[atom] = 0.0
 
     def _memory(self, known: Mapping[str, np.ndarray], n_atoms: int, n_inputs: int) -> dict[str, np.ndarray]:
-        """Return the arrays that `remembers` names: known arrays, and zeros in place of unknown ones."""
+        """Return the arrays that `remembers` names: known arrays, and zeros in place of unknown arrays."""
         lengths, memory = {"atoms": n_atoms, "inputs": n_inputs}, {}
         for name, entry in self.remembers.items():
             if name in known:

@@ -1,8 +1,8 @@
 """Learning rules of the two-phase network, which say how observations of neurons change the weights.
 
 `PaperSteps` uses only functions of this module; `UsageSteps`, the default, also calls kernels.  A rule is
-local: a neuron uses its own rates and currents, what arrives at its synapses, and its incoming weights.
-The updates of the signals of a batch are added.  Equations 9 to 12 are from Lin and Tang (2018).
+local.  A neuron uses only its own rates and currents, what arrives at its synapses, and its incoming weights.
+The updates from all signals of a batch are added.  Equations 9 to 12 are from Lin and Tang (2018).
 """
 
 from __future__ import annotations
@@ -31,28 +31,32 @@ __all__ = ["Entry", "PaperSteps", "Rule", "UsageSteps", "change_weights", "proje
 PROJECTION_RIDGE = 0.01
 # Largest number of linear equations that a kernel of this package solves faster than LAPACK.
 SMALL_SYSTEM = 64
-# Share of the mismatch H - F B that H corrects: currents measure the mismatch exactly, spike counts do not.
+# Share of the mismatch H - F B that a batch corrects.  Currents measure the mismatch exactly, but spike
+# counts are noisy.
 LATERAL_GAINS = {"current": 1.0, "rate": 0.1}
 # Number of samples over which `PaperSteps` averages lambda1 |a|, which sets its decay.
 FOLLOWING = 1000.0
-# Number added to V of `UsageSteps`, so that the first steps have about the length of the trust region.
+# Number added to V of `UsageSteps`, which limits the length of the first steps.
 FIRST_MOVEMENT = 0.01
-# The average of an atom forgets half of its samples if its squared distance to the weights is LETS_GO times
-# the usual distance.  If a distance exceeds the usual one, only the share RISE of the excess raises the usual
-# one, so that a slow drift does not become usual.  Squared distances below LEAST_DISTANCE, for atoms of unit
-# norm, are ignored.  An average counts as renewed if its S is less than the share KEPT of its A.
+# An atom's average forgets half of its samples if its squared distance to the weights is LETS_GO times the
+# usual squared distance.  If a squared distance exceeds the usual value, only the share RISE of the excess
+# raises the usual value, so that the usual value does not follow a slow drift.  Atoms have unit norm, and
+# squared distances below LEAST_DISTANCE are ignored.  The average of an atom counts as renewed if S of the
+# atom is less than the share KEPT of A.
 LETS_GO, RISE, LEAST_DISTANCE, KEPT = 4.0, 0.03, 1e-5, 0.25
-# Signals have changed if at least this share of the averages is renewed; a few averages renew by chance.
+# Signals count as changed if at least this share of all averages is renewed.  A few averages are renewed by
+# chance.
 LEAST_CHANGED = 0.1
-# Atoms of a start are held, as after long learning: 1 / eta is larger by HELD, and S begins at HELD_AVERAGE.
-# They are released when the squared sum of their gradients is DIRECTION + CHANCE / sqrt(number of weights)
-# times its value for gradients without a common direction.
+# Atoms of a start may be learned already, so they are held and change slowly: 1 / eta is larger by HELD, and
+# S begins at HELD_AVERAGE.  Held atoms are released when the squared norm of the sum of their gradients is
+# DIRECTION + CHANCE / sqrt(number of weights) times its expected value for gradients without a common
+# direction.
 HELD, HELD_AVERAGE, DIRECTION, CHANCE = 12.0, 1000.0, 1.1, 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsageSteps(Value, Rule):
-    """The default rule: each coding neuron's step depends on its past codes, its decay on what it observes.
+    """The default rule: past codes set a neuron's step size, and its present observations set its decay.
 
     A_i is the sum of a_i^2 over all n samples so far, and C_i is the sum of ``|a_i| sum_j |a_j|`` over the
     batch.  Each term counts by the known share of its sample, in units of the signals' mean energy::
@@ -61,9 +65,9 @@ class UsageSteps(Value, Rule):
         F_ij <- F_ij - eta_i a_i (g_D_j / kappa + rho_i F_ij)        rho_i = -F_i . g_D / kappa
         B_ji likewise, with the same rho_i
 
-    `rules.project_lateral` corrects H, from signals and from probes.  A probe drives a single neuron, whose
-    lateral weights have been unused for longest, so that the weights of silent neurons stay correct.  A_i is
-    the curvature of the objective along atom i, so that eta_i makes a diagonal Newton step.
+    `rules.project_lateral` corrects H, from signals and from probes.  A probe drives only the neuron whose
+    lateral weights have been unused for the longest time, so that the weights of silent neurons stay correct.
+    A_i is the curvature of the objective along atom i, so that eta_i makes a diagonal Newton step.
 
     If weights may have either sign, no bound stops them, and H moves exactly as the product F B does: a
     symmetric network stays consistent, and a mismatch decays as the weights do, before it is corrected.
@@ -72,42 +76,48 @@ class UsageSteps(Value, Rule):
 
         eta_i = 1 / (sqrt(0.01 + V_i) / reach + (1 - m_i) D_i + caution m_i C_i / gain)
 
-    V_i is the sum of the squares of the neuron's own gradients, so that each neuron makes an AdaGrad step,
-    which falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is the
-    mismatched share of the lateral currents of neuron i in the batch, at most 1.  If H agrees with F B, no
-    step is larger than 1 / D_i, which is best for the batch; otherwise a step goes no farther than H can
-    follow.  Such large steps keep atoms in motion, so the dictionary averages each atom.  A batch adds its
-    new weights to the average with the share ``min(averaging D_i / S_i, 1)``.  S_i is A_i, halved whenever
-    ``||B_i - average_i||^2`` is four times its usual value: when signals change, the average must not lag
-    behind the weights.  If gradients are read from counts, steps are as for positive atoms.  After a change
-    of signals, an atom that lies between several true ones has smaller codes than chance allows: its sums
-    begin anew (`stalled`).
+    V_i is the sum of the squares of the neuron's own gradients, so that each neuron makes an AdaGrad step.
+    The AdaGrad step falls fast if errors remain that no atom explains, and slowly if errors vanish.  m_i is
+    the mismatched share of the lateral currents of neuron i in the batch, at most 1.  If H agrees with F B,
+    no step is larger than 1 / D_i, which is best for the batch.  Otherwise a step is so short that H can
+    follow the change of F B.  Large steps keep atoms in motion, so the dictionary contains an average of each
+    atom.  A batch adds its new weights to the average with the share ``min(averaging D_i / S_i, 1)``.  S_i
+    grows like A_i, but S_i is halved whenever ``||B_i - average_i||^2`` is four times its usual value, so
+    that the average does not lag behind the weights after a change of signals.  If gradients are read from
+    counts, steps are computed as for positive atoms.  After a change of signals, an atom that lies between
+    several true atoms has smaller codes than chance allows.  `stalled` returns atoms with too small
+    codes, and the learner restarts the sums of these atoms.
 
-    The atoms of a start may be the result of earlier learning, and are held: ``1 / eta_i`` is larger by 12
-    and S_i starts at 1000, until the squared sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)``
-    times its value without a direction, the sum of V_i.  Random atoms are released in the first batches.
+    The atoms of a start may be the result of earlier learning.  Therefore atoms of a start are held, which
+    means that they change slowly: ``1 / eta_i`` is larger by 12 and S_i starts at 1000.  Held atoms are
+    released when the squared norm of the sum of all gradients is ``1.1 + 4 / sqrt(n_atoms n_inputs)`` times
+    the sum of V_i, its expected value without a common direction.  Random atoms are released in the first
+    batches.
 
-    The decay keeps every atom at unit norm: the norm of F_i changes by ``2 eta_i a_i rho_i (1 - ||F_i||^2)``
-    for any code.  On the unit sphere the update is tangent, and it is stationary exactly where the objective
-    under unit norms is.  In an optimal code rho_i is lambda1 s_i, the weighted penalty.  If the codes of a
-    batch explain too much, so that the sum of a_i rho_i is negative, nothing decays.  There is no lambda2.
+    The decay keeps every atom at unit norm, because the norm of F_i changes by ``2 eta_i a_i rho_i (1 -
+    ||F_i||^2)`` for any code.  If an atom has unit norm, its update is tangent to the unit sphere.  The
+    update is stationary exactly where the objective under unit norms is stationary.  In an optimal code rho_i
+    is lambda1 s_i, the weighted penalty.  If the codes of a batch explain too much, so that the sum of a_i
+    rho_i is negative, nothing decays.  `UsageSteps` has no lambda2.
 
     Parameters
     ----------
     gain : float, default 4.0
-        Size of the steps: 1 averages over all samples, and a larger gain forgets early samples.
+        Size of the steps.  With a gain of 1, an atom averages over all samples.  With a larger gain, the atom
+        forgets early samples.
     reach : float, default 1.75
         Approximate distance that an atom of unit norm has to move, for weights of either sign.
     averaging : float, default 4.0
-        Weights of either sign only: 1 averages over the whole past of an atom, a larger number over its last
-        part.
+        Used only for weights of either sign.  With 1, an atom is averaged over its whole past.  With a larger
+        number, the atom is averaged over the last part of its past.
     initial_usage : float, default 2.0
         Usage of an atom before the first sample: a larger number makes the first steps smaller.
     settling : float, default 300.0
-        Number of samples after which `initial_usage` is halved: neurons first used later may change faster.
+        Number of samples after which `initial_usage` is halved, so that atoms used later for the first time
+        may change faster.
     caution : float, default 10.0
-        Weight of C_i, which bounds the curvature along all atoms together: one batch moves weights at most
-        gain / caution of the way, so that H can follow.
+        Weight of C_i, which bounds the curvature along all atoms together.  A batch moves weights by at most
+        the share gain / caution of the way to the batch's optimum, so that H can follow.
     lateral_gain : float, optional
         Share of the mismatch that H corrects, in (0, 2).  The default is 1 if gradients are read
         from currents, which measure the mismatch exactly, and 0.1 if spikes are counted.
@@ -160,7 +170,7 @@ class UsageSteps(Value, Rule):
         kappa, least, readout = settings.kappa, settings.signs.least_weight, settings.readout
         codes, g_d = observed.codes[:n], observed.reconstruction_gradient[:n]
         g_h, rows, forward = observed.lateral_gradient, synapses.feedback_rows, synapses.feedforward_rows
-        # If no bound stops F and B and currents are exact, H moves as their product does.
+        # If no bound stops F and B, and currents are exact, H moves exactly as the product F B does.
         follows = not settings.positive_atoms and readout == "current"
         sums, products = np.zeros((7, synapses.n_atoms)), np.zeros(rows.shape)
         weights = forward, synapses.lateral_rows, kappa
@@ -181,7 +191,7 @@ class UsageSteps(Value, Rule):
             updates.change_rows(lateral, False, weighted, g_d @ forward, keep, -np.inf, *changes)
         updates.change_atoms(forward, rows, products, factors, keep, least)
         if follows:
-            # Changes of F and of B both change F B; the second product g_D F uses the changed F.
+            # Changes of F and changes of B both change F B.  The second product g_D F uses the changed F.
             updates.change_rows(lateral, True, weighted, g_d @ forward, keep, -np.inf, *changes)
             g_h = keep * g_h
         gain = LATERAL_GAINS[readout] if self.lateral_gain is None else self.lateral_gain
@@ -189,7 +199,7 @@ class UsageSteps(Value, Rule):
         if not follows or settings.weight_format is not None:
             memory.pop("average", None)
             return
-        # Averages of atoms follow the weights, faster for atoms that have moved far away.
+        # The average of an atom follows its weights, and follows faster after the weights have moved far.
         average = memory.setdefault("average", rows.copy())
         averaged, spread = memory["averaged"], memory["spread"]
         updates.average_rows(
@@ -199,13 +209,13 @@ class UsageSteps(Value, Rule):
     def _hold(
         self, batch: Batch, gradient: np.ndarray, synapses: Synapses, memory: dict[str, np.ndarray]
     ) -> None:
-        """Hold the atoms of the start until their gradients have a direction."""
+        """Slow down the changes of the starting atoms until their gradients have a common direction."""
         held, averaged, rows = memory["held"], memory["averaged"], synapses.feedback_rows
         if batch.n_samples == 0:
             held[:], averaged[:], memory["spread"][:] = HELD, HELD_AVERAGE, 1.0
             memory["drift"] = np.zeros(rows.shape)
         is_held = held > 0.0
-        if "drift" in memory:  # absent if a lost trial brought back an atom that was still held
+        if "drift" in memory:  # absent after a lost trial that restored a held atom
             drift = memory["drift"]
             radial = np.einsum("ij,ij->i", gradient, rows)[:, np.newaxis] * rows
             drift += (gradient - radial) / batch.energy
@@ -219,12 +229,12 @@ class UsageSteps(Value, Rule):
         held[:], memory["spread"][is_held] = 0.0, 0.0
 
     def atoms(self, synapses: Synapses, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the averages of atoms that synapses keep or, without averages, B^T."""
+        """Return the averages of atoms in `memory` or, without averages, B^T."""
         is_used, rows = memory["usage"][:, np.newaxis] > 0.0, synapses.feedback_rows
         return np.where(is_used, memory.get("average", rows), rows)
 
     def stalled(self, n_fired: np.ndarray, memory: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the atoms whose mean squared code is too small for chance, after a change of signals."""
+        """Return atoms whose mean squared code is smaller than chance allows, after a change of signals."""
         used = np.flatnonzero((n_fired > 0) & (memory["usage"] > 0.0))
         # Atoms that fired for less than half of the median number of signals have had too little time.
         old = used[2 * n_fired[used] > np.median(n_fired[used])] if len(used) else used
@@ -238,14 +248,14 @@ class UsageSteps(Value, Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class PaperSteps(Value, Rule):
-    """The paper's rule: one step size for all, a fixed decay, and re-weighting by the thresholds.
+    """The paper's rule: one step size for all neurons, a fixed decay, and penalties weighted by thresholds.
 
     After n samples, ``eta_D = step / (1 + n / halving)``, in units of the mean energy of the signals::
 
         F_ij <- max(F_ij - eta_D (a_i g_D_j / kappa + lambda2 F_ij), 0)              B_ji likewise     (11)
         H_ij <- max(H_ij - eta_H g_H_i a_j / kappa - 2 eta_D lambda2 H_ij, 0)        s = diag H        (12)
 
-    Samples come one at a time by default: in larger batches these steps can run away.
+    A batch is one sample by default, because these steps can run away in larger batches.
 
     Parameters
     ----------
@@ -254,12 +264,13 @@ class PaperSteps(Value, Rule):
     halving : float, default 20_000.0
         Number of samples after which eta_D is half of `step`.
     decay : float, optional
-        lambda2, in the same units.  The default is the mean of ``lambda1 |a|`` over past samples times the
-        mean threshold: with this value, a mean atom norm of 1 neither grows nor shrinks.
+        The decay lambda2, in units of the mean energy of the signals.  The default is the mean of ``lambda1
+        |a|`` over past samples times the mean threshold: with this value, a mean atom norm of 1 neither grows
+        nor shrinks.
     lateral_ratio : float, default 15.0
         The ratio eta_H / eta_D.
     reweighting : bool, default True
-        True: s = diag H, which keeps the norms of atoms alike.  False: s = 1.
+        If True, s = diag H, which keeps the norms of atoms alike.  If False, s = 1.
     """
 
     batch_size: ClassVar[int] = 1
@@ -273,7 +284,7 @@ class PaperSteps(Value, Rule):
     reweighting: bool = checked(checks.flag, default=True)
 
     def defaults(self, readout: str, inputs: str, signs: Signs) -> dict[str, Any]:
-        """Return the strong feedback that the paper uses."""
+        """Return the default settings with strong feedback, as in the paper."""
         return STRONG_FEEDBACK
 
     def penalty_weights(
@@ -292,7 +303,7 @@ class PaperSteps(Value, Rule):
         g_h = observed.lateral_gradient
         step = self.step / (1.0 + batch.n_samples / self.halving) / energy
         if self.decay is None:
-            # Average over all samples so far or, if there are more, over about the last FOLLOWING samples.
+            # Average over all samples so far, but over at most about the last FOLLOWING samples.
             share_of_batch = min(1.0, n / min(FOLLOWING, batch.n_samples + n))
             cost = (np.abs(codes).mean(axis=0) * batch.penalty).mean()
             memory["mean_cost"] += share_of_batch * (cost - memory["mean_cost"])
@@ -325,16 +336,16 @@ def change_weights(
     Parameters
     ----------
     weights : ndarray or sequence of ndarray, shapes (n_atoms, n_others)
-        A row for each coding neuron: `Synapses.feedforward` and `feedback_rows`, `lateral` (weights to it) or
-        `lateral_rows` (weights from it).
+        Weights with a row for each coding neuron, such as `Synapses.feedforward`, `feedback_rows`, `lateral`
+        (weights to the neuron) or `lateral_rows` (weights from the neuron).
     codes : ndarray, shape (n_signals, n_atoms)
-        Codes times a step; nearly all of them are zero.
+        Codes times a step size; most codes are zero.
     values : ndarray, shape (n_signals, n_others)
-        Numbers at the other end of each synapse, for example the gradients that its target observes.
+        Values at the other end of each synapse, for example the gradients that the other neuron observes.
     keep : float or ndarray, shape (n_atoms,), default 1.0
-        The share of the weights that decay leaves.
+        The share of each weight that remains after decay.
     least : float, default -inf
-        The smallest weight, `Signs.least_weight`.
+        The lower bound of the new weights, for example `Signs.least_weight`.
     """
     keep = np.full(codes.shape[1], keep)
     memory = np.empty((8, values.shape[1])), np.empty(8, dtype=np.bool_)
@@ -355,11 +366,11 @@ def project_lateral(
 
     ``H <- max(H - gain G^T L (L A A^T L + epsilon I)^-1 L A / kappa, 0)``
 
-    The rows of G and A are g_H and the codes of the signals; L = diag(1 / ||a||).  At gain 1, H a then equals
-    F B a for every row a of A, except for the ridge epsilon and the bound.  For one signal, this step is the
-    normalised least-mean-squares rule ``H <- H - g_H^T a / (kappa ||a||^2)`` of a neuron that knows the sum
-    of the squares of its inputs.  For several signals, the step is the limit of this rule if the batch is
-    repeated.
+    The rows of G are the gradients g_H, the rows of A are the codes of the signals, and L = diag(1 / ||a||).
+    After a step with `gain` = 1, H a equals F B a for every row a of A, up to the effects of the ridge
+    epsilon and of the bound.  For one signal, this step is the normalised least-mean-squares rule ``H <- H -
+    g_H^T a / (kappa ||a||^2)`` of a neuron that knows the sum of the squares of its inputs.  For several
+    signals, the step is the limit of the least-mean-squares rule if the batch is repeated.
 
     Parameters
     ----------
@@ -380,14 +391,16 @@ def project_lateral(
     rows, least = synapses.lateral_rows, synapses.signs.least_weight
     lateral_gradient = gain / kappa * lateral_gradient
     if len(codes) <= synapses.n_atoms:
-        # With few rows, solve for G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
+        # With few rows, the system has one equation for each row:
+        # G^T L (L A A^T L + epsilon I)^-1 L = G^T (A A^T + epsilon L^-2)^-1.
         products = codes @ codes.T
         squares = products.reshape(-1)[:: len(products) + 1]
         squares *= 1.0 + PROJECTION_RIDGE
         squares[squares == 0.0] = 1.0
         change_weights(rows, codes, _solution(products, lateral_gradient), least=least)
         return
-    # With many rows, the same change is (A^T L^2 A + epsilon I)^-1 A^T L^2 G, with an equation for each atom.
+    # With many rows, the system has one equation for each atom, and the change is the same:
+    # (A^T L^2 A + epsilon I)^-1 A^T L^2 G.
     products, change = np.zeros((2, *rows.shape))
     updates.add_normalised(products, change, codes, lateral_gradient, PROJECTION_RIDGE)
     np.maximum(rows - _solution(products, change), least, out=rows)

@@ -18,11 +18,12 @@ from snn.base.describe import Closed, number
 from snn.base.value import cached_property
 from solvers.problem.messages import IllPosedWarning
 
-# Warn of outliers if one signal in SIGNALS_PER_OUTLIER, or fewer, have most of the energy.  Fewer nonzero
+# Warn of outliers if at most 1 / SIGNALS_PER_OUTLIER of the signals have most of the energy.  Fewer nonzero
 # signals than SIGNALS_TO_COMPARE cause no warning.
 SIGNALS_TO_COMPARE, SIGNALS_PER_OUTLIER = 10, 100
 # If the mean of SIGNALS_WITH_MEAN signals or more has more than LARGEST_SHARE_OF_MEAN of their energy, atoms
-# become alike.  The mean of digits has .69 of the energy, the mean of photographs .74.
+# become alike.  The mean of digits has 0.69 of the energy, and the mean of photographs has 0.74 of the
+# energy.
 SIGNALS_WITH_MEAN, LARGEST_SHARE_OF_MEAN = 200, 0.85
 # Limits of the root mean square norm of signals, within which objectives stay in the range of floats.
 SMALLEST_MEAN_NORM, LARGEST_MEAN_NORM = 1e-150, 1e150
@@ -85,13 +86,14 @@ class Samples(Closed, ABC):
         return amplitude / norm
 
     def digest(self) -> str:
-        """Return a short text that changes if any number of the signals changes."""
+        """Return a hash of the signals and their mask as a short text."""
         return digest(array for block in self.blocks() for array in block if array is not None)
 
     def warn_if_ill_scaled(self, name: str) -> None:
         """Warn if few signals, or their mean, have most of the energy; the warning calls signals `name`."""
-        # The network's unit is the root mean square norm: if a few signals dominate it, others hardly spike.
-        # If the mean is large, all atoms resemble the mean, and the network may run away.
+        # The network measures signals in units of their root mean square norm.  If a few signals dominate
+        # this norm, the other signals cause hardly any spikes.  If the mean is large, all atoms resemble the
+        # mean, and the network may run away.
         energies = self._measured[0]
         if np.count_nonzero(energies) < SIGNALS_TO_COMPARE:
             return
@@ -114,12 +116,12 @@ class Samples(Closed, ABC):
             )
 
     def run(self, batch: Batch, synapses: Synapses, rows: np.ndarray, n_threads: int) -> Observed:
-        """Run a batch and its probes; return what neurons observe.  The batch has the signals of `rows`."""
+        """Run the batch of the signals `rows`, with its probes; return what neurons observe."""
         return batch.run(synapses, *self._read(rows), n_threads=n_threads)
 
 
 def blocks_of_rows(n_signals: int, n_inputs: int) -> Iterator[slice]:
-    """Return slices of rows, 16 MB each; equal blocks give equal sums for every kind of storage."""
+    """Return slices of rows, 16 MB each; the same slices for every kind of storage give the same sums."""
     step = max(VALUES_READ_AT_ONCE // n_inputs, 1)
     return (slice(first, first + step) for first in range(0, n_signals, step))
 
@@ -132,7 +134,7 @@ class SamplesInMemory(Samples):
         self._checked: set[tuple[int | None, bool]] = set()
 
     def check(self, n_inputs: int | None, *, signed: bool) -> None:
-        """Check signals and mask; a second check by the same rules does nothing."""
+        """Check signals and mask; if they were checked by the same rules before, do nothing."""
         if (n_inputs, signed) in self._checked:
             return
         signals, mask = self._given

@@ -23,18 +23,20 @@ from snn.run.time import Clock, Exact, RealNeuron, Time, end_of, is_digital, req
 class LearningSettings(PhaseSettings):
     """Settings of the two-phase network: its clock, its phases, and its learning.
 
-    `kappa`, `duration`, `time`, `amplitude`, `inputs` and `batch_size` are "auto" by default and become
-    values, which `dataclasses.replace` keeps.  The first four settings become 0.1, 7, Clock(1 / 8) and 3 for
-    graded inputs; 0.1, 5 (10 for atoms of either sign), Clock(1 / 16) and 5 for spiking inputs; and 0.7, 5,
-    Clock(1 / 32) and 5 with `PaperSteps` or readout "rate".
+    `kappa`, `duration`, `time`, `amplitude`, `inputs` and `batch_size` are "auto" by default.  The
+    constructor replaces "auto" by values, which `dataclasses.replace` keeps.  For graded inputs, `kappa`
+    becomes 0.1, `duration` 7, `time` Clock(1 / 8) and `amplitude` 3.  For spiking inputs, `kappa` becomes
+    0.1, `duration` 5 (10 for atoms of either sign), `time` Clock(1 / 16) and `amplitude` 5.  With
+    `PaperSteps` or readout "rate", `kappa` becomes 0.7, `duration` 5, `time` Clock(1 / 32) and `amplitude` 5.
 
     Parameters
     ----------
     penalty : float, or array_like of shape (n_atoms,)
-        The penalty lambda1, positive, in units of the signals: one number, or one for each atom (a tuple).
+        The penalty lambda1, positive, in units of the signals: one number, or a tuple with a number for each
+        atom.
     kappa : float or "auto", default "auto"
         Strength of the feedback in the second phase, in (0, 1).  A small kappa gives better codes in short
-        phases; gradients that are read from spike counts need a large kappa.
+        phases, but gradients that are read from spike counts need a large kappa.
     duration : float or "auto", default "auto"
         Length of each phase, in synaptic time constants.  In longer phases codes converge further.
     amplitude : float or "auto", default "auto"
@@ -42,22 +44,22 @@ class LearningSettings(PhaseSettings):
         and a smaller counting error.  Dictionaries do not depend on the unit of the signals.
     readout : {"current", "rate"}, default "current"
         Source of gradients and codes.  "rate", as in the paper, uses spike rates, with an error of one spike
-        in a phase.  "current" uses average soma currents, which have the same limits.  Their gradients are
-        exact for the code that neurons pass on in the phase with feedback.
+        in a phase.  "current" uses average soma currents, which tend to the same values in long phases.
+        Gradients from currents are exact for the code that neurons pass on in the phase with feedback.
     inputs : {"auto", "graded", "spiking"}, default "auto"
-        Output of input neurons.  "graded" inputs pass their currents on at every instant and do not fire:
-        gradients are exact, without the noise of spike counts, and a sample takes a fraction of the spikes.
-        Both phases then run with feedback, and the network settles in the first phase.  "spiking" is the
-        network of the paper.  By default inputs are graded with readout "current", except with `PaperSteps`.
-        In exact time, graded inputs of samples with unknown entries fire, with the phases and the amplitude
-        of the settings.
+        Output of input neurons.  "graded" inputs pass their currents on at every instant and do not fire.
+        Gradients are then exact, without the noise of spike counts, and a sample needs only a fraction of the
+        spikes.  With graded inputs, both phases run with feedback, and the network settles in the first
+        phase.  "spiking" is the network of the paper.  By default inputs are graded with readout "current",
+        except with `PaperSteps`.  In exact time, signals with unknown entries run with spiking inputs even if
+        inputs are graded, with the phases and the amplitude of the settings.
     initial_potential : float, default 0.5
         Potentials at the start of each sample, as a share of the thresholds, in [0, 1).  With graded inputs
         potentials start at 0, so that neurons that will be silenced do not fire first.
     time : Exact, Clock or "auto", default "auto"
-        Exact time, from event to event, or a clock of perfect neurons in real numbers.  The steps of a clock
-        that keeps charge are halved if the network runs away and, with graded inputs, if the mean of the
-        signals has most of their energy.
+        Exact time, from event to event, or a clock with perfect neurons that compute in real numbers.  The
+        steps of a Clock with the default neuron are halved if the network runs away and, with graded inputs,
+        if the mean of the signals has most of their energy.
     positive_atoms : bool, default True
         Whether atoms, and so all weights, must not be negative.
     positive_code : bool, default True
@@ -69,13 +71,13 @@ class LearningSettings(PhaseSettings):
     batch_size : int or "auto", default "auto"
         Number of samples between two changes of the weights: 32, or 1 with `PaperSteps`.
     replacement : bool, default True
-        Whether patterns that reconstructions lack replace dead atoms (`TwoPhaseLearner.dead_atoms`) and one
-        atom of each pair that is more similar than chance allows, and whether stalled atoms restart
-        (docs/dictionary_learning.md, section 11).
+        Whether some atoms are replaced by patterns that the reconstructions of signals lack.  Dead atoms
+        (`TwoPhaseLearner.dead_atoms`) and one atom of each pair that is more similar than chance allows are
+        replaced, and stalled atoms restart (docs/dictionary_learning.md, section 11).
     weight_format : snn.digital.FixedPoint, optional
-        Number format to which weights and thresholds are rounded at the start and after each batch; by
-        default they are float64.  With an exponent of None, weights between the layers lie below 1, and
-        lateral weights and thresholds below 2.
+        Number format to which weights and thresholds are rounded at the start and after each batch.  By
+        default weights are not rounded.  With an exponent of None, weights between the layers lie below 1,
+        and lateral weights and thresholds below 2.
     """
 
     rule: Rule = checked(checks.instance_of, Rule, default=UsageSteps())
@@ -170,7 +172,7 @@ class LearningSettings(PhaseSettings):
 
 
 def checked_phases(kappa: float, duration: float, initial_potential: float, time: Time) -> dict[str, Any]:
-    """Check the parameters of two phases; return them by name, numbers as floats."""
+    """Check the parameters of two phases; return a dict of these parameters, with numbers as floats."""
     kappa = share("kappa", kappa)
     if kappa == 0.0:
         raise ValueError("kappa must be positive; got 0: without feedback there is no second phase")

@@ -1,6 +1,6 @@
 """The weights of a two-phase network that runs and learns, and their rounding to few bits.
 
-If a format has an exponent of None, weights between the layers lie below 1, and lateral weights and
+If a format has ``exponent=None``, weights between the layers lie below 1, and lateral weights and
 thresholds below 2, because learning keeps atoms at unit norm.  Any other exponent applies to all weights.
 """
 
@@ -17,21 +17,22 @@ from snn.digital.format import FixedPoint, round_in_place
 from snn.weights import Segments
 from solvers.workers.blas import load_scipy_linalg, one_blas_thread
 
-# Smallest threshold of a coding neuron; learning keeps thresholds near 1; at 0, spikes would not end.
+# Smallest threshold of a coding neuron.  Learning keeps thresholds near 1.  A neuron with a threshold of 0
+# would spike without end.
 LEAST_THRESHOLD = 0.05
 # Largest number of columns of the product F B that are computed together.
 LATERAL_BLOCK = 128
-# Exponents of two powers of two: F and B lie below the first power, H below the second.
+# F and B lie below 2**LARGEST_FEEDFORWARD, and H lies below 2**LARGEST_LATERAL.
 LARGEST_FEEDFORWARD, LARGEST_LATERAL = 0, 1
 
 
 class Synapses(Closed):
-    """The weights F, B and H in one array, which learning changes in place; a pair shares its weights.
+    """The weights F, B and H in one array, which learning changes in place; a pair's neurons share weights.
 
     Attributes
     ----------
     signs : Signs
-        Flags that say which numbers must not be negative.
+        Flags that say whether atoms, codes and signals must not be negative.
     feedforward_rows, feedback_rows, lateral_rows : ndarray
         Matrices F^T, B^T, H^T, shapes (n_inputs, n_atoms), (n_atoms, n_inputs), (n_atoms, n_atoms).
     graded_layers : Layers
@@ -68,7 +69,8 @@ class Synapses(Closed):
         self._weights: dict[tuple[float, bool, bool], Segments] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # All matrices are views of one array.  A plain copy or pickle would make separate arrays of them.
+        # All matrices are views of one array.  A plain copy or pickle would copy each matrix to a separate
+        # array.
         matrices = self.feedforward, self.feedback, self.lateral
         return Synapses, (*matrices, self.signs), {"closed_rows": self.closed_rows}
 
@@ -95,9 +97,9 @@ class Synapses(Closed):
         self.thresholds[atom] = np.maximum(self.thresholds[atom], LEAST_THRESHOLD)
 
     def close(self, gamma: float) -> None:
-        """Compute `closed_rows`, the lateral weights and thresholds with feedback by graded inputs.
+        """Compute `closed_rows`: lateral weights and thresholds with the feedback of graded inputs.
 
-        All parts of a batch share these weights, because BLAS may round differently on other machines.
+        All parts of a batch share `closed_rows`, because BLAS may round differently on other machines.
         """
         known = self.closed_rows
         self.closed_rows = self._closed(gamma, np.empty_like(self.lateral_rows) if known is None else known)
@@ -114,7 +116,7 @@ class Synapses(Closed):
             load_scipy_linalg()
             from scipy.linalg.blas import dsyrk
 
-            # F B is symmetric: compute its lower half, LATERAL_BLOCK columns at a time.
+            # F B is symmetric, so compute only its lower half, LATERAL_BLOCK columns at a time.
             for first in range(0, len(back), LATERAL_BLOCK):
                 block, others = back[first : first + LATERAL_BLOCK], back[first + LATERAL_BLOCK :]
                 product = np.empty((len(block) + len(others), len(block)))
@@ -136,7 +138,7 @@ class Synapses(Closed):
         return self._weights[key]
 
     def round(self, weight_format: FixedPoint, rng: np.random.Generator) -> int:
-        """Round F, B and H; return the number of weights outside the range, which are set to its end."""
+        """Round F, B and H to the format and its range; return the number of weights outside the range."""
         between, lateral = exponents(weight_format)
         n_saturated = sum(
             round_in_place(weight_format, rows, exponent=exponent, rng=rng)

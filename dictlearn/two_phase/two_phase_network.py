@@ -38,14 +38,15 @@ class TwoPhaseNetwork(Value, Described):
         input whose x is unknown:      nu = B sigma_cod
 
     Here sigma are the filtered spikes of each layer.  At gamma = 0, with F = B^T = D^T and H = D^T D (the
-    papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO
-    code of x.  With any gamma in [0, 1) a consistent network, H = F B, has the same code.  An input neuron
-    whose x is unknown carries the network's own prediction, and only the known inputs decide the code
+    papers' orientation: atoms are the columns of D), the coding rates tend to the non-negative LASSO code of
+    x.  With any gamma in [0, 1) a consistent network, H = F B, has the same code as at gamma = 0.  An input
+    neuron whose x is unknown carries the network's own prediction, and only the known inputs decide the code
     (docs/dictionary_learning.md, section 6).
 
-    A pair of neurons represents a number of either sign: the second neuron receives and sends everything
-    with the opposite sign, by the same weights (section 9 of that page).  Inputs are pairs if signals may be
-    negative, coding neurons are pairs if codes may be negative.  For a pair, sigma is the difference.
+    A pair of neurons represents a number of either sign.  The second neuron receives and sends everything
+    with the opposite sign, by the same weights (section 9 of docs/dictionary_learning.md).  Inputs are pairs
+    if signals may be negative, and coding neurons are pairs if codes may be negative.  For a pair, sigma is
+    the difference of the two neurons' filtered spikes.
 
     Parameters
     ----------
@@ -54,7 +55,8 @@ class TwoPhaseNetwork(Value, Described):
     feedback : array_like, shape (n_inputs, n_atoms)
         B: row j has the weights into input neuron j.
     lateral : array_like, shape (n_atoms, n_atoms)
-        H: row i has the weights that inhibit coding neuron i; the positive diagonal has the thresholds.
+        H: row i has the weights that inhibit coding neuron i, and the positive diagonal contains the
+        thresholds.
     positive_atoms : bool, default True
         Whether F, B and H must not be negative.
     positive_code : bool, default True
@@ -148,7 +150,7 @@ class TwoPhaseNetwork(Value, Described):
     def rounded(
         self, weight_format: FixedPoint, *, rng: int | np.random.Generator | None = None
     ) -> TwoPhaseNetwork:
-        """Return the network with its weights rounded once, for a chip after learning.
+        """Return the network with rounded weights, for example for a chip that runs without learning.
 
         Parameters
         ----------
@@ -173,7 +175,7 @@ class TwoPhaseNetwork(Value, Described):
 
     @property
     def signs(self) -> Signs:
-        """The flags that say which numbers must not be negative."""
+        """The flags that say whether atoms, codes and signals must not be negative."""
         return Signs.checked(self.positive_atoms, self.positive_code, self.positive_signals)
 
     @property
@@ -188,7 +190,7 @@ class TwoPhaseNetwork(Value, Described):
 
     @property
     def symmetry(self) -> float:
-        """Agreement of F and B^T, 1 - ||F - B^T|| / ||B||: 1 if both directions have one dictionary."""
+        """Agreement of F and B^T, 1 - ||F - B^T|| / ||B||, which is 1 if F and B^T are equal."""
         return self.synapses().symmetry
 
     def spiking_network(
@@ -246,12 +248,12 @@ class TwoPhaseNetwork(Value, Described):
         Parameters
         ----------
         signals : array_like, shape (n_signals, n_inputs)
-            The signals x, not negative unless the network allows it.
+            The signals x, which must not be negative unless the network allows negative signals.
         penalty : float or array_like, shape (n_atoms,)
-            The penalty lambda1, positive: one number for all atoms, or one for each.
+            The penalty lambda1, positive: one number for all atoms, or one number for each atom.
         kappa, duration, initial_potential, time
-            See `LearningSettings`.  If potentials start at 0, the default, a firing neuron loses half a
-            spike on average in the first phase; potentials that start at 0.5 remove this bias.
+            See `LearningSettings`.  If potentials start at 0, the default, a firing neuron loses half a spike
+            on average in the first phase.  Potentials that start at 0.5 remove this bias.
         reweighting : array_like, shape (n_atoms,), optional
             Weights s of the penalty, not negative; by default 1.
         mask : array_like of bool, shape (n_signals, n_inputs) or (n_inputs,), optional
@@ -344,9 +346,9 @@ class TwoPhaseNetwork(Value, Described):
             coding_neurons -> LI -> Affine(-(H - diag H), 0) -> coding_neurons
             coding_neurons -> LI -> Affine(gamma B, 0) -> input_neurons
 
-        The coding neurons have the bias -(1 - gamma) lambda1 s.  At gamma = 0 the last line is left out.  In
-        a population of pairs, the neurons with the sign of the signal come first.  Each phase is a separate
-        graph, since NIR cannot express a change of gamma; potentials start at zero.
+        The coding neurons have the bias -(1 - gamma) lambda1 s.  At gamma = 0 the graph lacks the connections
+        of the last line.  In a population of pairs, the neurons with the sign of the signal come first.  Each
+        phase is a separate graph, since NIR cannot express a change of gamma; potentials start at zero.
         ``snn.exchange.from_nir(graph, signal=x)`` reads the graph, with the coding neurons first.
 
         Parameters
@@ -356,7 +358,7 @@ class TwoPhaseNetwork(Value, Described):
         time_constant : float, default 1.0
             The synaptic time constant in the graph's unit of time.
         time_step : float, optional
-            Step of a simulator that needs one; see `snn.exchange.to_nir`.
+            Time step of the simulator, if it runs in steps; see `snn.exchange.to_nir`.
         """
         from snn.exchange import to_nir  # imported here, because only NIR needs it
 

@@ -12,7 +12,8 @@ from snn._kernels.faults import NoFaults
 from snn._kernels.real_neurons import CURRENT_ROW, POTENTIAL_ROW, RISE_ROW, THRESHOLD_ROW, RealNeurons
 from snn._kernels.rows import Rows
 
-# Numbers of arrays of floats, and of integers, that the neurons of one row need next to the workspace.
+# Number of float arrays, and number of integer arrays, that the neurons of one row need besides the
+# workspace.
 N_FLOATS, N_INTEGERS = 4, 4
 REMOVED, FILTERED, SETTLED, GROWTH = range(N_FLOATS)
 COUNTS, SETTLED_COUNTS, FIRED, ROW_OF = range(N_INTEGERS)
@@ -39,7 +40,7 @@ def run_rows(
     n_neurons, n_atoms, decay = drives.shape[1], feedback.shape[0], math.exp(-step)
     growth, settled, counts = numbers[GROWTH], numbers[SETTLED], integers[COUNTS]
     listed = Listed(integers[FIRED])
-    # The state of the neurons is in the workspace: no kernel copies a state to or from it.
+    # The neurons' state stays in the workspace, so that no kernel copies a state.
     removed, trace = numbers[REMOVED : REMOVED + 1], numbers[FILTERED : FILTERED + 1]
     neurons = RealNeurons(
         NoFaults(0), step, charge, decay, subtracts, removed, removed, removed, removed, trace, growth,
@@ -108,7 +109,7 @@ def run_rows(
 
 @inner
 def set_row(row, shares, known, forward, feedback, lateral, closed):
-    """Set the weights from one neuron: a sum, by `shares`, of its rows of `closed`, of H and of F B."""
+    """Set the weights from one neuron: its rows of `closed`, of H and of F B, times `shares` and added up."""
     # F B is summed over the known inputs if shares[2] > 0, otherwise over the unknown inputs.
     for i in range(row.shape[0]):
         row[i] = shares[0] * closed[i] + shares[1] * lateral[i]

@@ -1,6 +1,6 @@
 """Products of sparse codes, and the changes of weights that codes cause.
 
-Sums run over signals and atoms in the order of their indices, so that the result for one signal does not
+Sums run over signals and atoms in the order of their indices.  Therefore the result for one signal does not
 depend on the other signals of its batch.
 """
 
@@ -45,7 +45,7 @@ def add_products(total, signals, rows):
 
 @uncounted
 def drive(drives, expected, signals, coding, rows, thresholds, share, duration):
-    """Set drives to share (F x + coding), with the opposite F x for the second neurons of pairs."""
+    """Set drives to ``share (F x + coding)``; for the second neurons of pairs, F x has the opposite sign."""
     # Set `expected` to the number of spikes of the inputs and of the most excited neuron without inhibition.
     n_atoms = coding.shape[1]
     for k in range(signals.shape[0]):
@@ -72,7 +72,7 @@ def observe_row(
     k, counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, feedback, lateral, closed
 ):  # fmt: skip
     """Set `fired`, the codes ``share (counts + remaining)``, g_D and g_H of one row."""
-    # kappa F B is lateral - closed: no product of F and B is computed.
+    # kappa F B equals lateral - closed, so that no product of F and B is computed.
     n_neurons, n_atoms = counts.shape[0], feedback.shape[0]
     for i in range(g_d.shape[1]):
         g_d[k, i] = -kappa * signals[k, i]
@@ -105,10 +105,11 @@ def observe(counts, remaining, signals, fired, codes, g_d, g_h, share, kappa, fe
 
 @uncounted
 def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, scale):
-    """Add the figures of a batch to the sums for the next history entry; return the sum of objectives."""
+    """Add a batch to the sums for the next history entry; return the sum of objectives."""
     objective = 0.0
     for k in range(n_signals):
-        # Equation 9 gives ||B a - x||^2; if g_D is from spike counts, the codes a are rates.
+        # By equation 9, ||B a - x||^2 is ||g_D||^2 / kappa^2.  If g_D comes from spike counts, the codes a
+        # are rates.
         squares = 0.0
         for j in range(g_d.shape[1]):
             squares += g_d[k, j] * g_d[k, j]
@@ -130,7 +131,7 @@ def add_figures(sums, n_signals, codes, g_d, norms, n_spikes, penalties, kappa, 
 
 @uncounted
 def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compared):
-    """Count the signals for which each neuron fired; note `now` as the time of its last signal and spike."""
+    """Count the signals for which each neuron fired; set its times of the last signal and spike to `now`."""
     for k in range(fired.shape[0]):
         for i in range(fired.shape[1]):
             if fired[k, i]:
@@ -144,7 +145,7 @@ def count_fired(fired, n_signals, now, probed, n_fired, last_fired, last_compare
 
 @uncounted
 def bound(values, least, thresholds, least_threshold):
-    """Raise thresholds to at least `least_threshold`; return whether all weights are finite and allowed."""
+    """Raise thresholds to at least `least_threshold`; return whether weights are finite and >= `least`."""
     # The limit 1e150 keeps squares of weights in the range of floats.
     is_possible = True
     for k in range(values.shape[0]):
@@ -159,10 +160,10 @@ def bound(values, least, thresholds, least_threshold):
 def sums_by_atom(
     sums, products, codes, known_share, g_d, g_h, forward, lateral, kappa, current, follows
 ):  # fmt: skip
-    """Set sums over a batch for each atom, and codes.T @ g_D, shape (n_atoms, n_inputs)."""
-    # Rows 0 to 3 of `sums` are sums over signals: a_i^2 and |a_i| sum_j |a_j|, both times the known share,
-    # a_i rho_i = -a_i F_i . g_D / kappa, and a_i^2 ||g_D||^2 / kappa^2.  If H follows F B, rows 4 and 5 are
-    # sums of |g_H| and kappa |H a| over signals and probes.
+    """Set `sums` over a batch for each atom, and set `products` to codes.T @ g_D, (n_atoms, n_inputs)."""
+    # Rows 0 to 3 of `sums` are sums over signals.  Rows 0 and 1 sum a_i^2 and |a_i| sum_j |a_j|, times the
+    # known share.  Row 2 sums a_i rho_i = -a_i F_i . g_D / kappa, and row 3 sums a_i^2 ||g_D||^2 / kappa^2.
+    # If H follows F B, rows 4 and 5 are sums of |g_H| and kappa |H a| over signals and probes.
     n_atoms, n_inputs = products.shape
     for k in range(codes.shape[0]):
         size = squares = 0.0
@@ -199,7 +200,7 @@ def usage_steps(
     caution,
 ):  # fmt: skip
     """Set eta / kappa of each used atom, and the share of each atom that decay leaves; increase `usage`."""
-    # `sums` comes from `sums_by_atom`; this kernel divides its first row by the mean energy.
+    # `sums` is the result of `sums_by_atom`.  This kernel divides the first row of `sums` by the mean energy.
     for i in range(usage.shape[0]):
         sums[0, i] /= energy
         used, together = sums[0, i], sums[1, i] / energy
@@ -233,7 +234,7 @@ def change_atoms(forward, feedback, products, factors, keep, least):
 @uncounted
 def solve(products, values):
     """Solve the positive definite system ``products X = values`` in place; return whether X is finite."""
-    # The upper triangle of `products`, U^T D U, becomes D U.
+    # `products` = U^T D U is overwritten with D U in its upper triangle.
     n_rows = products.shape[0]
     for k in range(n_rows):
         row, pivot = products[k], products[k, k]
@@ -255,7 +256,7 @@ def solve(products, values):
 
 @uncounted
 def add_normalised(products, right, codes, values, ridge):
-    """Add the upper half of A^T L^2 A + ridge I, and A^T L^2 V, of codes A, inverse norms L and values V."""
+    """Add the upper half of A^T L^2 A + ridge I, and A^T L^2 V (codes A, inverse norms L, values V)."""
     for k in range(codes.shape[0]):
         squares = 0.0
         for i in range(codes.shape[1]):
@@ -300,7 +301,8 @@ def change_rows(rows, are_columns, codes, values, keep, least, changes, is_chang
 @uncounted
 def average_rows(average, averaged, spread, rows, used, averaging, lets_go, least_distance, rise):
     """Move the average of each used atom towards its row, and update its usual squared distance, `spread`."""
-    # If the squared distance is `lets_go` times the usual one, half of the averaged usage is forgotten.
+    # If the squared distance is `lets_go` times the usual squared distance, half of the averaged usage is
+    # forgotten.
     for j in range(rows.shape[0]):
         if averaged[j] == 0.0:  # the atom was never used, or it begins anew
             for i in range(rows.shape[1]):
@@ -334,10 +336,10 @@ def is_transpose(matrix, other):
 
 @uncounted
 def close_columns(closed, lateral, product, first, gamma):
-    """Set some columns of `closed`, and the same rows, to lateral - gamma F B for a symmetric F B."""
+    """Set columns of `closed`, and rows with the same indices, to lateral - gamma F B for a symmetric F B."""
     # `product` has the entries of F B on and below the diagonal, in the columns from `first` on.
     n_rows, n_columns = product.shape
-    # Take a few rows of the product at a time, because a few rows stay in the cache.
+    # Process 32 rows of the product at a time, because these rows stay in the cache.
     for begin in range(0, n_rows, 32):
         for i in range(begin, min(begin + 32, n_rows)):
             for j in range(min(i + 1, n_columns)):
