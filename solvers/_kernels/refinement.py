@@ -76,7 +76,7 @@ NEW, GOES_ON, STAGE_ENDED, DONE = 0, 1, 2, 3
 LOOK = np.dtype(
     [
         ("stop", np.float64),  # time of the next look, since the beginning of the stage
-        ("limit", np.float64),  # latest end of the stage, since its beginning
+        ("limit", np.float64),  # largest duration of the stage
         ("scale", np.float64),  # the value of a code for one unit of spike rate
         ("target", np.float64),  # the gap to reach
         ("gap", np.float64),  # gap of the best code so far

@@ -182,7 +182,7 @@ def solve_active_set(
 
 
 def _currents(problem: LassoProblem, start: Codes | None) -> RowEntries:
-    """Return the starts of signals as kernels take them: average currents, or ||d_i||^2 a_i."""
+    """Return the starts of signals for kernels: average currents, or the products ||d_i||^2 a_i."""
     if start is None:
         return RowEntries(np.zeros(problem.n_signals + 1, dtype=np.int32), NO_ATOMS, NO_CURRENTS)
     if "average_currents" in start.info:

@@ -141,7 +141,7 @@ class BestCodes:
         return Codes(self.values, self.steps, self._certificate, dict(self.work), self.info, self.status)
 
     def fall_back(self) -> None:
-        """Certify the start and the zero code of active signals, and keep better ones."""
+        """Certify the starting code and the zero code of active signals, and keep the best codes."""
         if len(self.active) and not self._has_fallen_back:
             self._has_fallen_back = True
             if self.start is not None:
