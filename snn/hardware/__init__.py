@@ -8,7 +8,8 @@ from snn.base import checks
 checks.installed("amaranth", extra="hardware")  # all of this room is written in it
 
 from snn.hardware.capacity import Capacity  # noqa: E402
+from snn.hardware.layout import CoreLayout  # noqa: E402
 from snn.hardware.simulated import SimulatedCore  # noqa: E402
 from snn.hardware.verilog import to_verilog  # noqa: E402
 
-__all__ = ["Capacity", "SimulatedCore", "to_verilog"]
+__all__ = ["Capacity", "CoreLayout", "SimulatedCore", "to_verilog"]

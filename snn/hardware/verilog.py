@@ -1,5 +1,6 @@
 """A core as files: Verilog, and a test bench."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,7 @@ module {name}_bench;
     rst <= 0;
     @(posedge clk);
     do_command({rest}, 0, 0);
+{drives}
     n_cycles = 0;
     do_command({run}, 0, {n_steps});
   end
@@ -141,7 +143,7 @@ def to_verilog(
         (first, last): the core has the neurons first to last - 1, by default all.  The others are its
         inputs, whose spikes the command SPIKE delivers.  There is no bench of a part.
     bench_steps : int, default 100
-        Steps of the test bench.
+        Steps of the test bench.  If the network has no spikes in these steps, the bench gives it drives.
     capacity : Capacity, optional
         Which other networks can be written to the core: ``commands(network)`` of what is returned are the
         commands.  By default, none.  It goes without `part`.
@@ -169,18 +171,28 @@ def to_verilog(
 
 
 def _bench(core: Core, n_steps: int) -> str:
-    network = core.layout.network
-    step = network.time_step
-    run: Any = simulate(network.network, n_steps * step, Clock(step, network), record_spikes=True)
-    steps = np.rint(run.spikes.times / step).astype(np.int64)
+    network, commands = core.layout.network, []
+    spikes = _spikes_of(network, n_steps)
+    if not spikes:
+        # The bench of a network without drive would compare nothing.
+        thresholds = network.network.firing_threshold
+        drive = thresholds * np.linspace(0.5, 0.05, network.n_neurons) / network.time_step
+        with checks.without_warnings():
+            network = replace(network, network=network.network.with_soma_bias(drive))
+            spikes, commands = _spikes_of(network, n_steps), core.layout.commands(network)
+    if not spikes:
+        checks.warn_caller(
+            f"the bench expects no spikes in {n_steps} steps, and so compares none: pass more bench_steps, or a "
+            "network with a drive",
+            UserWarning,
+        )
     bits, message_bits = core.neuron_bits, network.format.message_bits
     step_bits = len(core.spikes.payload.step)
     expected = [
         f"    expected[{k}] = {{{step_bits}'d{step}, {message_bits}'d{message}, {bits}'d{neuron}}};"
-        for k, (step, message, neuron) in enumerate(
-            zip(steps, run.registers.spike_messages, run.spikes.neurons, strict=True)
-        )
+        for k, (step, message, neuron) in enumerate(spikes)
     ]
+    drives = [f"    do_command({a:d}, {i}, {value});" for a, i, value in commands if a == Action.DRIVE]
     return BENCH.format(
         name=NAME,
         n_steps=n_steps,
@@ -193,6 +205,15 @@ def _bench(core: Core, n_steps: int) -> str:
         message_bits=message_bits,
         step_bits=step_bits,
         expected="\n".join(expected),
+        drives="\n".join(drives),
         rest=Action.REST.value,
         run=Action.RUN.value,
     )
+
+
+def _spikes_of(network: DigitalNetwork, n_steps: int) -> list[tuple[int, int, int]]:
+    """Return the spikes of the emulator: step, message, neuron."""
+    step = network.time_step
+    run: Any = simulate(network.network, n_steps * step, Clock(step, network), record_spikes=True)
+    steps = np.rint(run.spikes.times / step).astype(np.int64)
+    return list(zip(steps, run.registers.spike_messages, run.spikes.neurons, strict=True))
