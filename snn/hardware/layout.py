@@ -15,11 +15,6 @@ from snn.hardware.capacity import Capacity
 MOST_LANES = 256
 LARGEST_MEMORY = 2**22  # words of the largest memory of a lane
 MULTIPLIER_BITS = 18  # of the multipliers of an FPGA, signed
-# Fields of a `DigitalFormat` on which the gates depend; the others concern drives and the numbers in memories.
-FIELDS_OF_GATES = (
-    *("potential_bits", "current_bits", "potential_overflow", "current_overflow", "decay_bits"),
-    *("decay_rounding", "input_rounding", "message_bits", "graded", "reset"),
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,52 +97,43 @@ class CoreLayout(Value, Described):
 
     def require(self, network: DigitalNetwork) -> None:
         """Raise ValueError if the core cannot hold a network."""
-        held, n, (least, most) = self.network, network.n_neurons, self.exponents
-        compared = [(name, held.format, network.format) for name in FIELDS_OF_GATES]
-        compared += [("time_step", held, network)] * (held.rules.kept != network.rules.kept)
-        compared += [("message_shift", held.rules, network.rules)]  # of graded messages, by the threshold
-        for name, ours, theirs in compared:
-            core_has, got = getattr(ours, name), getattr(theirs, name)
-            if core_has != got:
-                raise ValueError(f"network must have the {name} of the core, {core_has!r}; got {got!r}")
+        held, n, form = self.network, network.n_neurons, self.network.format.weights
+        for name, core_has, got in zip(held.rules._fields, held.rules, network.rules, strict=True):
+            # Drives are integers already when they come to a core.
+            if core_has != got and name != "exponent" and "drive" not in name:
+                raise ValueError(
+                    "network must have the format and the time step of the network of the core, whose "
+                    f"rules.{name} is {core_has}; got {got}"
+                )
         if n > held.n_neurons:
             raise ValueError(f"network must have at most the {held.n_neurons} neurons of the core; got {n}")
         if (network.synapses.delays != held.synapses.delays[:n]).any():
             raise ValueError("delays of network must be those of the network of the core")
-        if self.capacity is None and not self._has_numbers_of(network):
-            raise ValueError(
-                "network must have the weights and thresholds of the network of the core, and may have other "
-                "drives; others can be written to a core with a capacity only: pass one to to_verilog"
-            )
-        weights, exponent = network.synapses.weights, network.rules.exponent
-        if weights.any() and not least <= exponent <= most:
-            raise ValueError(
-                f"exponent of weights must be from {least} to {most}; got {exponent}: give the format one, "
-                "as in weights=FixedPoint(bits=8, exponent=...)"
-            )
-        (least, most), thresholds = self.thresholds, network.firing_threshold
-        if self.capacity is not None and not ((thresholds >= least) & (thresholds <= most)).all():
-            raise ValueError(
-                f"thresholds of network must be from {least} to {most} for a core with a capacity"
-            )
-        form, sums = held.format.weights, np.bincount(network.synapses.targets, np.abs(weights), minlength=1)
-        if weights.min(initial=0) < form.smallest or weights.max(initial=0) > form.largest:
-            raise ValueError(f"weights must have mantissas from {form.smallest} to {form.largest}")
-        if sums.max() > self.largest_sum:
-            raise ValueError(
-                f"weights that lead to a neuron must sum to at most {self.largest_sum}; got {sums.max():.0f}"
-            )
-
-    def _has_numbers_of(self, network: DigitalNetwork) -> bool:
-        """Return whether a network differs at most in its drives from the network of the core."""
-        numbers = ((*it.synapses, it.firing_threshold, it.rules.exponent) for it in (network, self.network))
-        return all(map(np.array_equal, *numbers))
+        if self.capacity is None:
+            numbers = ((*it.synapses, it.firing_threshold, it.rules.exponent) for it in (network, held))
+            if not all(map(np.array_equal, *numbers)):
+                raise ValueError(
+                    "network must be that of the core, except its drives: other weights need a capacity"
+                )
+            return
+        weights, sums = network.synapses.weights, np.zeros(n, dtype=np.int64)
+        np.add.at(sums, network.synapses.targets, np.abs(weights))
+        exponents = np.full(int(weights.any()), network.rules.exponent)
+        for quantity, values, (least, most) in (
+            ("exponent of weights, as in FixedPoint(bits=8, exponent=...),", exponents, self.exponents),
+            ("thresholds of network", network.firing_threshold, self.thresholds),
+            ("mantissas of weights", weights, (form.smallest, form.largest)),
+            ("sums of the weights that lead to a neuron", sums, (0, self.largest_sum)),
+        ):
+            if len(values) and not least <= values.min() <= values.max() <= most:
+                raise ValueError(
+                    f"{quantity} must be from {least} to {most}; got {values.min()} to {values.max()}"
+                )
 
     def commands(self, network: DigitalNetwork) -> list[tuple[Action, int, int]]:
         """Return the commands (action, neuron, value) that write a network to the core, between REST and RUN.
 
-        A core without a capacity takes the drives of its own network only.  In a core with a capacity, neurons
-        beyond those of the network are silent.
+        Without a capacity these are drives only; with one, neurons beyond those of the network are silent.
         """
         self.require(network)
         n, n_core = network.n_neurons, self.network.n_neurons

@@ -23,13 +23,8 @@ DESIGN_COSTS = ("gap", "cycles", "memory_bits", "multipliers", "energy")
 DESIGN_RECORD = np.dtype(
     [
         *(("format", "i8"), ("time_step", "f8"), ("lanes", "i8"), ("converged", "?"), ("gap", "f8")),
-        *(
-            ("cycles", "f8"),
-            ("largest_cycles", "i8"),
-            ("memory_bits", "i8"),
-            ("multipliers", "i8"),
-            ("energy", "f8"),
-        ),
+        *(("cycles", "f8"), ("largest_cycles", "i8"), ("memory_bits", "i8")),
+        *(("multipliers", "i8"), ("energy", "f8")),
     ]
 )
 # Picojoules in 45 nm, Horowitz (2014): 64 bits of a memory of 8 kilobytes 10, a sum of 32 bits 0.1, a product
@@ -127,10 +122,8 @@ def design_space(
         for n_lanes in lanes:
             layout = CoreLayout(result.info["network"], lanes=n_lanes)
             cycles, energy = _runs(layout, result, spikes)
-            gates = layout.memory_bits, layout.multipliers
-            designs.append(
-                (k, step, n_lanes, result.converged, gap, cycles.mean(), cycles.max(), *gates, energy)
-            )
+            counts = cycles.mean(), cycles.max(), layout.memory_bits, layout.multipliers
+            designs.append((k, step, n_lanes, result.converged, gap, *counts, energy))
     table = np.array(designs, dtype=DESIGN_RECORD)
     costs = np.column_stack([table[name] for name in DESIGN_COSTS]).astype(np.float64)
     beaten = [((costs <= cost).all(axis=1) & (costs < cost).any(axis=1)).any() for cost in costs]
