@@ -1,4 +1,4 @@
-"""The LASSO solved by the spikes of a core: the stages of `solve_digital`, run by commands."""
+"""Solves a LASSO by the spikes of a core, which runs the stages of `solve_digital` by commands."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ Core = Callable[[Sequence[tuple[Action, int, int]]], ArrayLike]
 
 
 class CoreCodes(RefinedCodes):
-    """As `RefinedCodes`, with a core that runs the networks one after the other."""
+    """`RefinedCodes` whose networks run on a core, one after the other."""
 
     run: IntegersOnClock
 
@@ -35,17 +35,17 @@ class CoreCodes(RefinedCodes):
         self._core = core
 
     def advance(self, *, one_look: bool = False) -> None:
-        """Advance the networks that are not done to their ends, each through all of its stages."""
-        assert not one_look  # the core would have to keep several networks
+        """Advance each network that is not done through all of its stages."""
+        assert not one_look  # a core keeps the state of one network only
         for signal in self.active:
             while self.looks["status"][signal] != DONE:
                 self._run_core(int(signal))
-                # The network is at its stop already: the kernel looks at it, and takes no step.
+                # The core has run the network to its stop: the kernel looks at it, and takes no step.
                 self.run.advance_through(partial(self._looking, one_look=True), np.array([signal]))
         self._end(self.active[:0])
 
     def _run_core(self, signal: int) -> None:
-        """Let the core run the network of a signal to its next look, and count its spikes."""
+        """Let the core run the network of a signal until its next look, and count the spikes."""
         run = self.run
         first, last = int(run.n_steps[signal]), last_step(self.looks["stop"][signal], run.time_step)
         if last <= first:
@@ -69,7 +69,7 @@ class CoreCodes(RefinedCodes):
         run.take_spikes(signal, last, steps, neurons, messages)
 
     def _loading(self, signal: int) -> list[tuple[Action, int, int]]:
-        """Return the commands that load the drives and the state with which a stage begins."""
+        """Return the commands that load the drives and the state at the beginning of a stage."""
         neurons = self.run.neurons
         require_in_potential("drives of core", neurons.drive[signal], self.run.integers)
         loads = (
@@ -87,12 +87,12 @@ class CoreCodes(RefinedCodes):
 
 @dataclass(frozen=True)
 class OnCore(Stages):
-    """`Stages` with a core in place of the simulator."""
+    """`Stages` with a core instead of the simulator."""
 
     core: Core | None = None
 
     def search(self, best: BestCodes, prepared: Any) -> Iterator[Found]:
-        """Yield the best codes; a core does not count registers that were too narrow."""
+        """Yield the best codes, without `saturations`, which a core does not count."""
         yield from super().search(best, prepared)
         del best.info["saturations"]
 
@@ -102,7 +102,7 @@ class OnCore(Stages):
 
 
 def core_network(problem: LassoProblem, time: Clock = QUARTER_STEPS) -> DigitalNetwork:
-    """Return the network of a core for all signals of a problem: the one that `solve_digital` runs.
+    """Return the network that codes all signals of a problem, as `solve_digital` runs it, for a core.
 
     Parameters
     ----------
@@ -133,11 +133,11 @@ def solve_on_core(
     max_duration: float = 10_000.0,
     time: Clock = QUARTER_STEPS,
 ) -> SpikingCodingResult:
-    """Solve a LASSO with a digital core, in gates or in a simulator: `solve_digital` with its spikes.
+    """Solve a LASSO as `solve_digital` does, with the spikes of a digital core, in gates or in a simulator.
 
-    The core runs `core_network(problem, time)`.  For each stage it is sent REST, the drives, the potentials
-    and the currents that are not zero, and RUN.  Codes are read from the spikes that it returns, and
-    certified.  A core that does what docs/hardware.md says has the spikes and codes of `solve_digital`.
+    The core runs `core_network(problem, time)`.  For each stage the core gets REST, the drives, the
+    potentials and currents that are not zero, and RUN.  Codes are computed from the returned spikes, and
+    certified.  A core that follows docs/hardware.md has the same spikes and codes as `solve_digital`.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def solve_on_core(
 
 
 def _digital(time: Clock) -> Clock:
-    """Return the clock of a core."""
+    """Return the clock of a core, or raise an error."""
     require_digital("time", time)
     if time.imperfections is not None:
         raise ValueError("time must have no imperfections for a core, which has none; got some")

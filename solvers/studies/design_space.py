@@ -1,4 +1,4 @@
-"""Digital formats, time steps and lanes of a core, by what they cost and how good their codes are."""
+"""Compares digital formats, time steps and lanes of a core: their costs, and the gaps of their codes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ DESIGN_RECORD = np.dtype(
         *(("multipliers", "i8"), ("energy", "f8")),
     ]
 )
-# Picojoules in 45 nm, Horowitz (2014): 64 bits of a memory of 8 kilobytes 10, a sum of 32 bits 0.1, a product
-# of 32 bits 3.1.  By these, 8 bits have 0.025 for a sum and 0.19 for a product; published are 0.03 and 0.2.
+# Picojoules in 45 nm, Horowitz (2014), for 64 bits of a memory of 8 kilobytes, and a sum and a product of 32
+# bits.  Scaled to 8 bits, a sum costs 0.025 and a product 0.19; the published numbers are 0.03 and 0.2.
 MEMORY_BIT, SUM_BIT, PRODUCT_BIT = 10.0 / 64, 0.1 / 32, 3.1 / 32**2
 
 
@@ -39,15 +39,15 @@ class DesignSpace(Value, Drawn):
     Attributes
     ----------
     formats : tuple of DigitalFormat
-        The formats, to which ``table["format"]`` counts.
+        The formats; ``table["format"]`` has their numbers, from 0.
     table : ndarray of records, shape (n_designs,)
         A record of each design: ``format``, ``time_step``, ``lanes``; ``converged``, whether every signal
         reached `tol`; ``gap``, the largest of ``duality_gap / (1/2 ||signal||^2)``; ``cycles`` and ``energy``
         (picojoules) of the core's runs, means over the signals; ``largest_cycles``, the cycles of the signal
         that takes the most; ``memory_bits`` and ``multipliers``.
     front : ndarray of int
-        Designs that no other design beats, by gap: another one is worse in at least one of gap, cycles,
-        memory bits, multipliers and energy, or equal in all.
+        Numbers of the designs that no other design beats, sorted by gap.  Each other design is worse in gap,
+        cycles, memory bits, multipliers or energy, or equal in all of them.
     """
 
     formats: tuple[DigitalFormat, ...]
@@ -67,16 +67,16 @@ def design_space(
     max_duration: float = 500.0,
     progress: bool = False,
 ) -> DesignSpace:
-    """Solve a problem with every digital format and time step; count what cores of these lanes cost.
+    """Solve a problem with every digital format and time step, and count the costs of cores of these lanes.
 
-    `solve_digital` runs once for each format and step: lanes change cycles, and no code.
+    `solve_digital` runs once for each format and step: lanes change cycles, but not codes.
 
     Parameters
     ----------
     problem : LassoProblem
         The problem, with one network for all signals; it needs ``sparsespike[hardware]``.
     formats : sequence of DigitalFormat
-        The formats; messages of one bit, or of several, that are not graded.
+        The formats, whose messages are not graded.
     steps : sequence of float
         Time steps, in synaptic time constants.
     lanes : sequence of int
@@ -90,10 +90,10 @@ def design_space(
 
     Notes
     -----
-    Cycles are those of the steps and the spikes of all stages, as if each neuron fired alone in its step:
-    slightly too many, and more so with more lanes.  Commands before a run are not counted.  Energy is
-    an estimate, not a measurement: the bits that are read, written, added and multiplied cost what they do in
-    Horowitz (2014), in 45 nm, with memories of 8 kilobytes, without clocks and leakage.
+    Cycles are counted as if each spike were the only one of its step: slightly too many, and more so with
+    more lanes.  Commands before a run are not counted.  Energy is an estimate, not a measurement: bits that
+    are read, written, added and multiplied have the costs of Horowitz (2014), in 45 nm, with memories of 8
+    kilobytes, without clocks and leakage.
 
     References
     ----------
@@ -106,13 +106,13 @@ def design_space(
     for form in formats:
         if checks.instance_of("an entry of formats", form, DigitalFormat).graded:
             raise ValueError("formats must not be graded: counts of graded messages are not spikes of a core")
-    # Amaranth is an extra.
+    # Import here: Amaranth is an extra.
     from snn.hardware.layout import CoreLayout
 
     order, designs = LassoNetwork(problem).in_result_order, []
     runs = [(k, step) for k in range(len(formats)) for step in steps]
     for k, step in tqdm(runs, disable=not checks.flag("progress", progress)):
-        # What misses `tol` is in the table.
+        # The table says which designs miss `tol`.
         with checks.without_warnings():
             clock = Clock(step, formats[k])
             result = solve_digital(problem, time=clock, tol=tol, max_duration=max_duration)
@@ -129,12 +129,11 @@ def design_space(
     beaten = [((costs <= cost).all(axis=1) & (costs < cost).any(axis=1)).any() for cost in costs]
     front = np.flatnonzero(~np.array(beaten) & np.isfinite(costs[:, 0]))
     front = front[np.argsort(table["gap"][front], kind="stable")]
-    read_only = checks.read_only
-    return DesignSpace(formats=tuple(formats), table=read_only(table), front=read_only(front))
+    return DesignSpace(formats=tuple(formats), table=checks.read_only(table), front=checks.read_only(front))
 
 
 def _runs(layout: "CoreLayout", result: SpikingCodingResult, spikes: np.ndarray) -> tuple[np.ndarray, float]:
-    """Return the cycles of the runs of each signal, and the picojoules of a signal, a mean."""
+    """Return the cycles of the runs of each signal, and the mean energy of a signal in picojoules."""
     form, (n_signals, n_neurons), n_steps = layout.network.format, spikes.shape, result.info["n_clock_steps"]
     neurons = [np.repeat(np.arange(n_neurons), counts) for counts in spikes]
     cycles = np.array([layout.cycles(*run) for run in zip(n_steps.tolist(), neurons, strict=True)])

@@ -276,7 +276,7 @@ def test_another_network_is_written_to_a_core_and_its_bits_are_the_emulators(see
 )
 def test_a_network_for_other_gates_is_refused_and_the_field_is_named(name, options):
     layout = CoreLayout(ring(), capacity=Capacity(least_exponent=6, largest_exponent=16))
-    with pytest.raises(ValueError, match=rf"^network must have the format .* rules\.{name} is .*; got "):
+    with pytest.raises(ValueError, match=rf"^rules\.{name} of network must be that of the core, "):
         layout.commands(ring(**options))
 
 
@@ -285,7 +285,7 @@ def test_a_network_of_another_time_step_or_shift_is_refused_and_the_field_is_nam
     network, capacity = ring(**options), Capacity(least_exponent=0, largest_exponent=16)
     slow = DigitalNetwork.of(network.network, network.format, time_step=0.5)
     for name, other in ("kept", slow), ("message_shift", ring(**options, threshold=2**18)):
-        with pytest.raises(ValueError, match=rf"rules\.{name} is "):
+        with pytest.raises(ValueError, match=rf"^rules\.{name} of network"):
             CoreLayout(network, capacity=capacity).commands(other)
 
 
@@ -431,11 +431,6 @@ def test_the_bench_of_a_network_without_drive_has_drives(tmp_path, capacity):
         assert f"passed: 60 steps, {n_spikes} spikes" in run_bench(tmp_path)
 
 
-def test_a_bench_without_spikes_is_warned_of(tmp_path):
-    with pytest.warns(UserWarning, match="^the bench expects no spikes"):
-        to_verilog(ring(drive=0.0), tmp_path, bench_steps=1)
-
-
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="needs Icarus Verilog")
 def test_another_network_is_written_to_the_verilog_of_a_core(tmp_path):
     network = ring(9, drive=0.9, delay=1)
@@ -510,7 +505,7 @@ def test_bad_arguments_are_refused(tmp_path):
         (lambda: CoreLayout(network, capacity=small), ValueError, "sums of the weights"),
         (lambda: Capacity(least_exponent=1, largest_exponent=0), ValueError, "largest_exponent"),
         (lambda: Capacity(least_exponent=1.5, largest_exponent=2), TypeError, "least_exponent"),
-        (lambda: CoreLayout(network).commands(ring(weight=-0.4)), ValueError, "network must be that"),
+        (lambda: CoreLayout(network).commands(ring(weight=-0.4)), ValueError, "network must differ"),
         (lambda: layout.commands(silent), ValueError, "thresholds of network"),
         (lambda: layout.commands(ring(7)), ValueError, "network must have at most the 6 neurons"),
         (lambda: layout.commands(ring(delay=1)), ValueError, "delays of network"),
