@@ -1,4 +1,4 @@
-"""Neurons of a clock in integers."""
+"""Neurons on a clock, in integers."""
 
 import math
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from snn._kernels.compiling import callable_in_kernels, inner, record
 from snn._kernels.stepped import ClockNeurons, restart_steps
 
 TRUNCATE, FLOOR, NEAREST = 0, 1, 2  # roundings of numbers and of quotients of integers
-# Columns of the counts of registers that were too narrow.
+# Columns of `overflows`, the counts of registers that were too narrow.
 LOW_POTENTIAL, HIGH_POTENTIAL, NARROW_CURRENT, NARROW_MESSAGE = 0, 1, 2, 3
 
 
@@ -50,7 +50,7 @@ class _DigitalNeurons(NamedTuple):
     faults: tuple
     rules: Rules
     threshold: np.ndarray
-    values: np.ndarray  # spikes that one unit of a message stands for; only the moments need it
+    values: np.ndarray  # number of spikes for one unit of a message; only the moments need it
     drive: np.ndarray
     potential: np.ndarray
     current: np.ndarray
@@ -61,7 +61,7 @@ class _DigitalNeurons(NamedTuple):
     bias: np.ndarray
     real_potential: np.ndarray
     real_current: np.ndarray
-    drive_unit: float  # units that a drive of 1 adds to a potential in a step
+    drive_unit: float  # how many units a drive of 1 adds to a potential in a step
     unit: float
     current_unit: float
 
@@ -100,7 +100,7 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
         rules, potential, threshold = self.rules, self.potential[k, neuron], self.threshold[neuron]
         message = potential >> rules.message_shift if rules.is_graded else potential // threshold
         if message > rules.largest_message:
-            # A message of one bit only says that the neuron fired, and so is never too narrow.
+            # A message of one bit only says that the neuron fired, so the message is never too narrow.
             if rules.largest_message > 1 or rules.is_graded:
                 self.overflows[k, neuron, NARROW_MESSAGE] += 1
             message = rules.largest_message
@@ -128,7 +128,7 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
             current[i] = u
 
     def is_lost(self, states, k):
-        # More charge arrives than spikes take away if, on average, a potential is too high in every step.
+        # More charge arrives than spikes remove if, on average, a potential is too high in every step.
         n_overflows = 0
         for i in range(self.bias.shape[1]):
             n_overflows += self.overflows[k, i, HIGH_POTENTIAL]

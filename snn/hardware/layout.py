@@ -29,8 +29,8 @@ class CoreLayout(Value, Described):
     # Whether words whose weights are all zero are left out; a memory then stores the group of each word.  By
     # default, the form that needs fewer bits.
     compressed: bool = checked(checks.flag, default=None)
-    # (first, last): the core has neurons first to last - 1, by default all; spikes of its inputs, the others, are
-    # commands.  Neuron or input k of the core is neuron (first + k) mod n_neurons of the network.
+    # (first, last): the core has neurons first to last - 1, by default all.  The others are inputs.  Neuron
+    # or input k of the core is neuron (first + k) mod n_neurons of the network.
     part: tuple[int, int] | None = None
     # Which networks can be written to the core, in place of `network`.
     capacity: Capacity | None = checked(checks.instance_of, Capacity, default=None)
@@ -99,7 +99,7 @@ class CoreLayout(Value, Described):
         """Raise ValueError if the core cannot hold a network."""
         held, n, form = self.network, network.n_neurons, self.network.format.weights
         for name, core_has, got in zip(held.rules._fields, held.rules, network.rules, strict=True):
-            # The gates do not depend on the rules of drives, which are rounded before they come to a core.
+            # The gates do not depend on how drives were rounded.
             if core_has != got and name != "exponent" and "drive" not in name:
                 raise ValueError(f"rules.{name} of network must be that of the core, {core_has}; got {got}")
         if n > held.n_neurons:
@@ -122,7 +122,7 @@ class CoreLayout(Value, Described):
         ):
             if len(values) and not least <= values.min() <= values.max() <= most:
                 raise ValueError(
-                    f"{name} must be from {least} to {most}; got {values.min()} to {values.max()}"
+                    f"{name} must lie in [{least}, {most}]; got {values.min()} to {values.max()}"
                 )
 
     def commands(self, network: DigitalNetwork) -> list[tuple[Action, int, int]]:
@@ -133,9 +133,8 @@ class CoreLayout(Value, Described):
         self.require(network)
         n, n_core = network.n_neurons, self.network.n_neurons
         if self.capacity is None:
-            return [
-                (Action.DRIVE, neuron, drive) for neuron, drive in enumerate(self._drive_of(network).tolist())
-            ]
+            drives = enumerate(self._drive_of(network).tolist())
+            return [(Action.DRIVE, neuron, drive) for neuron, drive in drives]
         weights = np.zeros((n_core, n_core), dtype=np.int64)
         sources = np.repeat(np.arange(n), np.diff(network.synapses.starts))
         weights[sources, network.synapses.targets] = network.synapses.weights
