@@ -19,7 +19,10 @@ MULTIPLIER_BITS = 18  # of the multipliers of an FPGA, signed
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CoreLayout(Value, Described):
-    """The memories of a core that runs one network, in plain integers."""
+    """The memories of a core that runs one network, in plain integers: what `to_verilog` returns.
+
+    Its costs are `memory_bits`, `multipliers` and `cycles`; `commands` write another network or other drives.
+    """
 
     # Neuron i is in group i // lanes, and in lane i % lanes.  A row is the weights of one source, as a list
     # of words.  A word has a weight for each neuron of one group.
@@ -121,9 +124,7 @@ class CoreLayout(Value, Described):
             ("sums of the weights that lead to a neuron", sums, (0, self.largest_sum)),
         ):
             if len(values) and not least <= values.min() <= values.max() <= most:
-                raise ValueError(
-                    f"{name} must lie in [{least}, {most}]; got {values.min()} to {values.max()}"
-                )
+                raise ValueError(f"{name} must be in [{least}, {most}]; got {values.min()} to {values.max()}")
 
     def commands(self, network: DigitalNetwork) -> list[tuple[Action, int, int]]:
         """Return the commands (action, neuron, value) that write a network to the core, between REST and RUN.
