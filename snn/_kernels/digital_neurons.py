@@ -61,7 +61,7 @@ class _DigitalNeurons(NamedTuple):
     bias: np.ndarray
     real_potential: np.ndarray
     real_current: np.ndarray
-    drive_unit: float  # units that a drive of 1 adds to a potential in a step
+    drive_unit: float  # how many units a drive of 1 adds to a potential in a step
     unit: float
     current_unit: float
 
@@ -100,7 +100,7 @@ class DigitalNeurons(_DigitalNeurons, ClockNeurons):
         rules, potential, threshold = self.rules, self.potential[k, neuron], self.threshold[neuron]
         message = potential >> rules.message_shift if rules.is_graded else potential // threshold
         if message > rules.largest_message:
-            # A message of one bit only says that the neuron fired, and so is never too narrow.
+            # A message of one bit only says that the neuron fired, so the message is never too narrow.
             if rules.largest_message > 1 or rules.is_graded:
                 self.overflows[k, neuron, NARROW_MESSAGE] += 1
             message = rules.largest_message

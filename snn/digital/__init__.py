@@ -1,7 +1,7 @@
 """Digital neurons: weights, potentials and currents as integers of a given width.
 
-`DigitalFormat` says what the integers are, and ``simulate(network, duration, Clock(time_step, format))`` runs
-a network in them; `DigitalNetwork.of` makes the integers of a network.  `Action` has the commands of a core.
+`DigitalFormat` has their widths and rounding; ``simulate(network, duration, Clock(time_step, format))`` runs
+a network of them.  `DigitalNetwork.of` rounds the numbers of a network; `Action` has the commands of a core.
 """
 
 from snn.digital.command import Action

@@ -54,7 +54,7 @@ class DigitalNetwork(Value, Described):
         bias_i = round(beta_i dt / q)
         weights_ji = round(W_ji message_value_j (delta / 2^k) / q)
 
-    Over all steps, a spike then brings its full weight, if the decay is not rounded.
+    A spike then has its full weight, summed over all steps, if the decay is not rounded.
 
     Attributes
     ----------
@@ -226,14 +226,14 @@ class DigitalNetwork(Value, Described):
 
     @cached_property
     def out_degree(self) -> np.ndarray:
-        """Number of targets of each neuron, shape (n_neurons,): its weights that are not rounded to zero."""
+        """Number of targets of each neuron, shape (n_neurons,), without weights rounded to zero."""
         sources = np.repeat(np.arange(self.n_neurons), np.diff(self.synapses.starts))
         kept = self.synapses.weights != 0
         return checks.read_only(np.bincount(sources[kept], minlength=self.n_neurons))
 
 
 def integer_drive(network: DigitalNetwork, soma_bias: np.ndarray) -> Mantissas:
-    """Return the integers of a drive of the real network, or of several in rows: the charge of a step."""
+    """Return the integers of a drive, or of several in rows: the charge of each neuron in a step."""
     format, lowest = network.format.bias, network.format.lowest_drive
     if lowest is not None:
         largest = np.maximum(soma_bias.max(axis=-1, keepdims=True), 0.0)
@@ -261,7 +261,7 @@ def require_in_potential(name: str, integers: np.ndarray, network: DigitalNetwor
 def integer_inputs(
     network: DigitalNetwork, weights: sparse.csr_array, spike_counts: np.ndarray
 ) -> sparse.csr_array:
-    """Return the integers of the weights of input spikes, with the exponent of the network's weights."""
+    """Return the mantissas of the weights of input spikes, for the exponent of the network's weights."""
     exponent = network.rules.exponent
     form = replace(network.format.weights, exponent=exponent)
     if form.rounding == "stochastic":
@@ -302,7 +302,7 @@ def warn_of_narrow_currents(saturations: np.ndarray) -> None:
 def _require_sums_in_range(
     format: DigitalFormat, targets: np.ndarray, mantissas: np.ndarray, exponent: int
 ) -> None:
-    """Raise ValueError if all that can reach a neuron in one step could leave 64 bits."""
+    """Raise ValueError if the largest possible input of a neuron in one step needs more than 64 bits."""
     # A sum of magnitudes has a relative error below 2^-40 in float64; the bound leaves a factor of 8.
     largest = np.bincount(targets, np.abs(mantissas), minlength=1).max()
     most = float(largest) * format.largest_message * 2.0 ** max(exponent, 0)
@@ -383,9 +383,9 @@ class Registers(Value, Described):
         The number in each message, if spikes were recorded.
     saturations : ndarray of int, shape (n_neurons, 4)
         Steps in which a register was too narrow: the potential below and above what it holds, the synaptic
-        current, and the message.  It then saturated, or wrapped around.  The potential of a neuron that is
-        driven downwards comes to the lower end, and stays.  Messages of one bit, unless they are graded, only
-        say that a neuron fired, and are not counted.
+        current, and the message.  The register then saturated, or wrapped around.  The potential of a neuron
+        that is driven downwards falls to the lower end, and stays there.  Messages of one bit that are not
+        graded only say that a neuron fired, and are never too narrow.
     """
 
     network: DigitalNetwork = field(repr=False)

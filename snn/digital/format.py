@@ -24,9 +24,9 @@ MOST_MESSAGE_BITS = 32
 MOST_DELAY = 4096  # steps
 # The default threshold leaves these bits of a potential: room for -8 to 8 thresholds.
 BITS_ABOVE_THRESHOLD = 4
-# In synaptic time constants; in a shorter step, changes would be lost in rounding.
+# In synaptic time constants; the changes of a shorter step would be lost in rounding.
 SHORTEST_STEP = 2.0**-40
-# In synaptic time constants.  Longer steps cause a warning: most often they are in another unit of time.
+# In synaptic time constants.  Longer steps cause a warning: usually they are in a different unit of time.
 LONGEST_STEP = 1.0
 
 
@@ -40,19 +40,19 @@ class FixedPoint(Value):
         "non-negative"                  0 <= mantissa <= 2^bits - 1
         "non-positive"   -(2^bits - 1) <= mantissa <= 0
 
-    Numbers beyond the range of mantissas saturate: they become the nearest end of it.
+    Numbers beyond the range of mantissas saturate: they become the nearest end of the range.
 
     Parameters
     ----------
     bits : int
-        Bits of a mantissa, its sign included; 1 to 52, and "signed" at least 2.
+        Bits of a mantissa, including its sign: 1 to 52, and at least 2 for "signed".
     exponent : int, optional
-        The power of two of all mantissas.  By default it is chosen for the numbers: the smallest exponent
-        at which all of them are in range (0 if all are zero).
+        The power of two of all mantissas.  By default it depends on the numbers: the smallest exponent at
+        which all of them are in range (0 if all are zero).
     sign : {"signed", "non-negative", "non-positive"}, default "signed"
         The range of mantissas, above.
     rounding : {"nearest", "floor", "truncate", "stochastic"}, default "nearest"
-        To which mantissa a number goes:
+        How a number is rounded to a mantissa:
 
         - "nearest": the nearest one; a tie goes to the even one;
         - "floor": the one below, towards minus infinity, as an arithmetic shift to the right does;
@@ -83,7 +83,7 @@ class FixedPoint(Value):
 
 
 class Mantissas(NamedTuple):
-    """Numbers that were rounded: ``values * 2.0**exponent``."""
+    """Rounded numbers: ``values * 2.0**exponent``."""
 
     values: np.ndarray  # int64, read-only
     exponent: int
@@ -143,12 +143,12 @@ def _round(
     rng: int | np.random.Generator | None,
     out: np.ndarray,
 ) -> int:
-    """Write mantissas, as floats, to `out`, which may be `values`; return how many saturated."""
+    """Write mantissas, as floats, to `out`, which may be `values`; return how many numbers saturated."""
     with float_errors(over="ignore"):  # infinite products saturate below
         np.multiply(values, 2.0**-exponent, out=out)
     if format.rounding == "stochastic":
         below = np.floor(out)
-        # The difference is exact: for a number that is a mantissa it is 0, and the number stays.
+        # The difference is exact: it is 0 for a number that is a mantissa, so the number does not change.
         with float_errors(invalid="ignore"):
             out -= below
         out[...] = below + (np.random.default_rng(rng).random(out.shape) < out)
@@ -191,9 +191,9 @@ class DigitalFormat(Value):
     with the m_j sent in this step, or `delay` steps before (`DigitalNetwork` has the integers).  With wide
     registers and many bits these are the steps of a `Clock` of real numbers, divided by the `unit` of
     potentials.  Loihi has the same order; there, decay and input of step 3 are the first two operations of
-    the next step.  The weights of input spikes have the bits, the exponent and the rounding of
-    the network's weights, but are rounded to nearest where these are stochastically; their sum in a step is
-    added to u after rule 3, rounded as the sum there.
+    the next step.  The weights of input spikes have the bits, the exponent and the rounding of the network's
+    weights, but they are rounded to nearest if the network's weights are rounded stochastically.  Their sum
+    in a step is rounded as the sum of rule 3, and added to u after that rule.
 
     The default is a neuron of Loihi's widths that keeps its charge: a spike takes the threshold from the
     potential.  ``reset="zero", current_overflow="wrap"`` is what Lava's model of that chip does.
@@ -209,7 +209,7 @@ class DigitalFormat(Value):
         Width of the membrane potential and of the synaptic current, signed: -2^(bits - 1) to
         2^(bits - 1) - 1.  At most 50.
     potential_overflow, current_overflow : {"saturate", "wrap"}, default "saturate"
-        Result for a number beyond these ends: the end, or the number modulo 2^bits.
+        Result for a number beyond this range: the nearest end, or the number modulo 2^bits.
     decay_bits : int, default 12
         A current u decays in a step to ``u (2^decay_bits - delta) / 2^decay_bits``, rounded; delta is a whole
         number.  At most 62 together with `current_bits`.
@@ -221,20 +221,20 @@ class DigitalFormat(Value):
         negative; "floor" is the shift of Lava's connections.
     message_bits : int, default 1
         Width of the message of a neuron that fires, not negative.  A neuron fires at most 2^bits - 1 times in
-        a step: with one bit, once.
+        a step, so with one bit at most once.
     graded : bool, default False
-        A message is not a number of spikes but the potential itself, without its low bits if it is wider
+        A message is not a number of spikes but the potential, without its low bits if the potential is wider
         than the message.  Such a spike stands for ``potential / threshold`` spikes.
     reset : {"subtract", "zero"}, default "subtract"
-        What stays in the potential of a neuron that fires: what its message did not carry, or nothing.
+        The potential of a neuron after it fired: reduced by its message, or zero.
     delay : int, default 0
         Whole steps that a spike takes after the step in which it is sent; at most 4096.
     threshold : int, optional
         The largest firing threshold, in units of the potential; by default 2^(potential_bits - 4), which
         leaves room for potentials of eight thresholds, up and down.
     lowest_drive : float, optional
-        Drives are at least minus this number times the largest; lower ones are raised to it.  They would
-        take bits from the others, because all mantissas have one exponent.  By default there is no limit.
+        Drives below minus this number times the largest drive are raised to that limit.  Low drives take
+        bits from the others, because all mantissas have one exponent.  By default there is no limit.
     seed : int, default 0
         Seed of the stochastic rounding of weights.
 

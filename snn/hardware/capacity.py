@@ -1,4 +1,4 @@
-"""Which networks can be written to a core."""
+"""The networks that can be written to a core."""
 
 from dataclasses import dataclass
 
@@ -9,10 +9,10 @@ from snn.base.value import Value, checked
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Capacity(Value, Described):
-    """Which networks can be written to a core by commands.
+    """The networks that commands can write to a core.
 
-    The number of neurons, the format, the time step and the delays are those of the network with which the
-    core is made; its weights may all be zero.
+    The number of neurons, the format, the time step and the delays are those of the network from which the
+    core is made.  The weights of that network may all be zero.
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ class Capacity(Value, Described):
         Range of the exponent of weights: ``rules.exponent`` of a `DigitalNetwork`.
     largest_sum : int, optional
         Largest sum of the sizes of the mantissas of the weights that lead to one neuron.  By default, the
-        largest that there can be.
+        largest possible sum.
     """
 
     least_exponent: int = checked(checks.integer)

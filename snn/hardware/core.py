@@ -1,12 +1,11 @@
-"""A core in gates that runs a digital network, bit for bit as `simulate`.
+"""A core in gates that runs a digital network with the same bits as `simulate`.
 
-Commands enter by one stream, and spikes leave by another.  A step has two phases.  First the neurons are
-updated, one group a cycle: input that has arrived is added to the currents, currents and drives are added to
-the potentials, and the messages of neurons that fire go to a queue.  Then the queue is emptied: the row of
-each spike is added, one word a cycle, to the pending input of a later step.
+In a step, first the neurons are updated, one group a cycle: pending input is added to the currents, currents
+and drives are added to the potentials, and messages of neurons that fire enter a queue.  Then the core adds
+the row of each spike in the queue, one word a cycle, to the pending input of a later step.
 
-`simulate` adds arriving input at the end of a step, and a core at the beginning of the next one: the sequence
-of operations is the same.  A current in the core's memory has decayed, and the next input is not in it yet.
+`simulate` adds input to the currents at the end of a step, and a core at the beginning of the next step: the
+sequence of operations is the same.  Currents in memory have decayed, and do not contain this input yet.
 """
 
 from collections.abc import Iterator
@@ -23,11 +22,11 @@ from snn.digital.command import Action
 from snn.hardware.gates import delayed, fitted, in_bytes, memory_of, quotient
 from snn.hardware.layout import CoreLayout
 
-STEP_BITS = 32  # bits of the number of a step
-IGNORED_BITS = 16  # bits of the count of ignored commands
-# Which register was too narrow: the potential below or above, the current, the message.
+STEP_BITS = 32  # width of the number of a step
+IGNORED_BITS = 16  # width of the count of ignored commands
+# Registers that were too narrow: the potential below or above its range, the current, the message.
 NARROW = data.StructLayout({"below": 1, "above": 1, "current": 1, "message": 1})
-# The memories that take the value of an order.
+# The memories to which the value of an order is written.
 LOADS = data.StructLayout(
     dict.fromkeys(["drive", "potential", "current", "pending", "threshold", "weight"], 1)
 )
@@ -36,7 +35,7 @@ LOADED = {Action.DRIVE: "drive", Action.POTENTIAL: "potential", Action.CURRENT: 
 
 
 def orders(layout: CoreLayout) -> data.StructLayout:
-    """Return the orders to all lanes in a cycle."""
+    """Return the layout of the orders that all lanes get in a cycle."""
     # `update`: do a step of the neuron of `group` with the input of `slot`.  `deliver`: add the weight of
     # `word` times `factor` to the input of `target`, which comes a cycle later.  `value`: loaded to `group`.
     form = layout.network.format
@@ -58,13 +57,13 @@ def orders(layout: CoreLayout) -> data.StructLayout:
 
 
 class Lane(wiring.Component):
-    """One neuron of each group: its registers, the weights that lead to it, and its step."""
+    """One neuron of each group: the registers, the weights that lead to these neurons, and their step."""
 
     def __init__(self, layout: CoreLayout, index: int) -> None:
         self.layout, self.index = layout, index
         form = layout.network.format
-        # `load` says which memories of this lane take the value of the order.  The message, 0 if the neuron
-        # does not fire, comes `latency` cycles after the order.
+        # `load` has the memories of this lane to which the value of the order is written.  `latency` cycles
+        # after the order, `message` has the message, or 0 if the neuron does not fire.
         super().__init__(
             {
                 "order": In(orders(layout)),
@@ -75,7 +74,7 @@ class Lane(wiring.Component):
             }
         )
         self.latency = 4 + layout.message_cycles
-        # For simulations, at the time of the message: the potential after the step, and the current in it.
+        # For simulations, in the cycle of the message: the potential after a step, and its current.
         self.potential, self.current = Signal(signed(form.potential_bits)), Signal(signed(form.current_bits))
 
     def elaborate(self, platform: Any) -> Module:
@@ -95,8 +94,8 @@ class Lane(wiring.Component):
         m.d.comb += [port.addr.eq(order.group) for port in (v, u, b)]
         m.d.comb += [x.addr.eq(Mux(order.update, place, target_place)), w.addr.eq(order.word)]
 
-        # The step of a neuron.  Cycle 0 gives addresses; cycle 1 has the data, and rounds the arriving input.
-        # The input is shifted by its exponent less the smallest one, and then divided.
+        # The step of a neuron.  Memories get addresses in cycle 0, and return data in cycle 1.  Then pending
+        # input is shifted by the exponent of weights minus the smallest exponent, divided, and rounded.
         exponent, arriving = layout.exponents[0], x.data
         if layout.capacity is not None:
             arriving = arriving << order.shift
@@ -113,7 +112,7 @@ class Lane(wiring.Component):
             self._delayed(v.data + b.data, 2) + current, form.potential_bits, form.potential_overflow
         )
         kept = self._delayed(current * layout.network.rules.kept)
-        # Cycle 4: messages, a bit a cycle.
+        # From cycle 4: one bit of the message in a cycle.
         potential, message, message_is_narrow = self._fire(self._delayed(potential))
         since = self.latency - 3
         m.d.comb += [
@@ -127,7 +126,7 @@ class Lane(wiring.Component):
             self.read.eq(v.data),
         ]
 
-        # Memories take results of the step, or loaded values.
+        # Results of the step, or loaded values, are written to memories.
         decayed = quotient(kept, form.decay_bits, form.decay_rounding)
         for memory, is_loaded, number, cycle in (
             (drives, self.load.drive, None, 0),
@@ -148,8 +147,8 @@ class Lane(wiring.Component):
         return m
 
     def _bring(self, weight: Any, arrived: Any, port: Any, place: Any, target_place: Any) -> None:
-        """Add a weight to the input that has arrived, and set an input that was read to zero."""
-        # Cycle 1 has the weight, and cycle 2 its target.
+        """Add a weight to the pending input, and set pending input that was read to zero."""
+        # The weight comes in cycle 1, and its target in cycle 2.
         m, order, is_wide = self.m, self.order, self.layout.network.format.message_bits > 1
         brought = self._delayed(weight * order.factor if is_wide else weight)
         is_read, last_place = self._delayed(order.update), self._delayed(place)
@@ -164,7 +163,7 @@ class Lane(wiring.Component):
         return delayed(self.m, value, cycles)
 
     def _thresholds(self, cycle: int) -> Iterator[Any]:
-        """Yield the threshold of the neuron in a cycle of its step, and then in each later cycle."""
+        """Yield the threshold of a neuron for a cycle of the pipeline, and then for each later cycle."""
         layout, largest = self.layout, self.layout.thresholds[1]
         if layout.capacity is None and (layout.firing_threshold == largest).all():
             yield from repeat(Const(largest))
@@ -205,18 +204,18 @@ class Lane(wiring.Component):
 class Core(wiring.Component):
     """A core that runs one network."""
 
-    # `command` is a stream of `action`, `neuron` and `value`; one is taken when the one before is done, STOP
-    # also during a RUN.  `spikes` is a stream of `neuron`, `message` and `step`, sorted by step and then by
-    # neuron; a message of 0, and `last`, say that a RUN is done.  Without `last`, a message of 0 answers
-    # READ, with a potential in place of the step.  `narrow` says which registers were too narrow since REST,
-    # and `ignored` how many commands had no such neuron or action, or a value out of range.
+    # `command` is a stream of `action`, `neuron` and `value`; a command waits for the end of the one before,
+    # except STOP in a RUN.  `spikes` is a stream of `neuron`, `message` and `step`, sorted by step and then
+    # by neuron.  A message of 0 with `last` ends a RUN; without `last` it answers READ, with a potential
+    # instead of the step.  Since REST, `narrow` has the registers that were too narrow, and `ignored` counts
+    # commands with a wrong neuron, action or value.
     def __init__(self, layout: CoreLayout) -> None:
         self.layout, form = layout, layout.network.format
         self.lanes = [Lane(layout, index) for index in range(layout.lanes)]
         self.order = Signal(orders(layout))
         self.loads = [Signal(LOADS, name=f"load_{index}") for index in range(layout.lanes)]
         self.lane_bits = (layout.lanes - 1).bit_length()
-        # Numbers of inputs follow those of neurons.
+        # Inputs are numbered after the neurons.
         n_sources = layout.network.n_neurons
         self.neuron_bits = max(len(self.order.group) + self.lane_bits, (n_sources - 1).bit_length())
         value_bits = max(form.potential_bits, form.current_bits, STEP_BITS)
@@ -232,7 +231,7 @@ class Core(wiring.Component):
                 "ignored": Out(IGNORED_BITS),
             }
         )
-        # The group whose messages the lanes show; simulations read it too.
+        # Whether the lanes show messages, and of which group; simulations read this too.
         self.done, self.done_group = Signal(), Signal.like(self.order.group)
         # The messages of the group that was taken from the queue, and the lane that is sent next.
         messages = data.ArrayLayout(len(self.order.factor), layout.lanes)
@@ -240,15 +239,15 @@ class Core(wiring.Component):
         self.chosen = Signal(self.lane_bits)
         self.step, self.steps_left = Signal(STEP_BITS), Signal(value_bits)
         self.is_stopping, self.is_idle, self.is_ignored = Signal(), Signal(), Signal()
-        # The message by which the weights of a row are multiplied, and whether it came by a SPIKE.
+        # The message that multiplies the weights of a row, and whether a SPIKE brought this message.
         self.factor, self.is_command = Signal.like(self.order.factor), Signal()
-        # The first word of the row that is written; the exponent of weights, less the smallest one.
+        # The first word of the row that is written; the exponent of weights minus the smallest exponent.
         self.written_row = Signal(range(max(len(layout.words), 2)), reset_less=True)
         shift = layout.exponent_of(layout.network) - layout.exponents[0]
         self.shift = Signal.like(self.order.shift, init=shift, reset_less=True)
         # The next group of a sweep, and the slot of this step.
         self.sweep, self.slot = Signal.like(self.order.group), Signal.like(self.order.slot)
-        # The next word of a row, where the row ends, and the group of that word.
+        # The next word of a row, the end of the row, and the group of the word.
         self.position, self.end = (Signal(range(len(layout.words) + 1)) for _ in range(2))
         self.target = Signal.like(self.order.target)
 
@@ -281,7 +280,7 @@ class Core(wiring.Component):
             self.done_group.eq(delayed(m, self.order.group, lanes[0].latency)),
         ]
         messages = Cat(lane.message for lane in lanes)
-        # One place is at the output; the others must hold the groups of a step.
+        # One entry is at the output; the other entries must have room for all groups of a step.
         depth = max(self.layout.n_groups, 2) + 1
         m.submodules.queue = queue = fifo.SyncFIFOBuffered(width=len(self.taken.as_value()), depth=depth)
         m.d.comb += [queue.w_data.eq(Cat(self.done_group, messages)), queue.w_en.eq(done & messages.any())]
@@ -303,7 +302,7 @@ class Core(wiring.Component):
         ]
 
     def _row(self) -> Any:
-        """Return the row of the neuron that is sent: where it begins and ends, and its delay in steps."""
+        """Return the row of a source: the begin and the end of its words, and its delay in steps."""
         m, layout, order = self.m, self.layout, self.order
         shape = {"begin": len(self.end), "end": len(self.end), "delay": len(order.target_slot)}
         delays = layout.of_part(layout.network.synapses.delays)
@@ -325,7 +324,7 @@ class Core(wiring.Component):
         return Mux(self.slot == self.layout.n_slots - 1, 0, self.slot + 1)
 
     def _sweep_on(self) -> Any:
-        """Go to the next group, in a circle; return whether this group is the last one."""
+        """Go to the next group, after the last one to the first; return whether this group is the last."""
         is_last = self.sweep == self.layout.n_groups - 1
         self.m.d.sync += self.sweep.eq(Mux(is_last, 0, self.sweep + 1))
         return is_last
@@ -376,7 +375,7 @@ class Core(wiring.Component):
                     m.next = "IDLE"
 
     def _send_potential(self, neuron: Any) -> None:
-        """Answer READ in the cycle after it comes; it stays in the stream until its answer is taken."""
+        """Answer READ a cycle later; the command stays in the stream until the answer is taken."""
         m, spikes, is_here = self.m, self.spikes, Signal(name="potential_is_here")
         is_beyond, is_taken = neuron >= self.layout.n_neurons, is_here & spikes.ready
         with m.Case(Action.READ):
@@ -390,14 +389,14 @@ class Core(wiring.Component):
             ]
 
     def _load(self, name: str, is_ignored: Any) -> None:
-        """Write the value of a command to a memory of the lane of its neuron."""
+        """Write the value of a command to a memory of the lane that has the neuron."""
         self.m.d.comb += self.is_ignored.eq(is_ignored)
         for index, load in enumerate(self.loads):
             is_addressed = self.command.payload.neuron[: self.lane_bits] == index
             self.m.d.comb += load[name].eq(is_addressed & ~is_ignored)
 
     def _take_network(self) -> None:
-        """Take the commands that write thresholds and weights."""
+        """Execute the commands that write thresholds and weights."""
         m, layout, command = self.m, self.layout, self.command.payload
         is_beyond = command.neuron >= layout.network.n_neurons
         form, (least, most) = layout.network.format.weights, layout.exponents
@@ -469,7 +468,7 @@ class Core(wiring.Component):
             ]
             m.next = "WORDS"
         with m.State("WORDS"):
-            # The next row or step begins late enough to read what the last word has written.
+            # The last word is written before the next row or step reads the memory.
             with m.If(position == self.end):
                 m.d.sync += self.is_command.eq(0)
                 m.next = "SPIKE"

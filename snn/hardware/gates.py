@@ -8,7 +8,7 @@ from amaranth.lib.memory import Memory
 
 
 def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
-    """Return a value as it was some cycles before."""
+    """Return a value delayed by a number of cycles."""
     for _ in range(cycles):
         register = Signal(value.shape())
         module.d.sync += register.eq(value)
@@ -18,7 +18,7 @@ def delayed(module: Module, value: Any, cycles: int = 1) -> Any:
 
 def memory_of(module: Module, name: str, shape: Any, depth: int, values: Any = ()) -> Memory:
     """Return a memory of a module."""
-    # Yosys takes no memory of one word, which has no address.
+    # Yosys refuses a memory of one word, because its address has no bits.
     memory = Memory(shape=shape, depth=max(depth, 2), init=list(values))
     module.submodules[name] = memory
     return memory
@@ -34,7 +34,7 @@ def quotient(number: Any, shift: int, rounding: str) -> Any:
 
 
 def fitted(number: Any, bits: int, overflow: str) -> tuple[Any, Any, Any]:
-    """Return a number as a register holds it, and whether it is below or above what the register holds."""
+    """Return a number as a register stores it, and whether it is below or above the register's range."""
     least, largest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     below, above = number < least, number > largest
     if overflow == "saturate":
@@ -43,6 +43,6 @@ def fitted(number: Any, bits: int, overflow: str) -> tuple[Any, Any, Any]:
 
 
 def in_bytes(fields: dict[str, Any]) -> data.StructLayout:
-    """Return a payload of whole bytes."""
+    """Return the layout of a payload, filled up to whole bytes."""
     missing = -data.StructLayout(fields).size % 8
     return data.StructLayout({**fields, "filler": missing} if missing else fields)

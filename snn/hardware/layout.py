@@ -19,20 +19,23 @@ MULTIPLIER_BITS = 18  # of the multipliers of an FPGA, signed
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CoreLayout(Value, Described):
-    """The memories of a core that runs one network, in plain integers."""
+    """The memories of a core that runs one network, in plain integers: what `to_verilog` returns.
 
-    # Neuron i is in group i // lanes, and in lane i % lanes.  A row, the weights of one source, is a list of
-    # words: a word has a weight for each neuron of one group.
+    Its costs are `memory_bits`, `multipliers` and `cycles`; `commands` write another network or other drives.
+    """
+
+    # Neuron i is in group i // lanes, and in lane i % lanes.  A row is the weights of one source, as a list
+    # of words.  A word has a weight for each neuron of one group.
     network: DigitalNetwork = checked(checks.instance_of, DigitalNetwork)
-    # Neurons of a group, which are updated in one cycle: a power of two.
+    # Number of neurons of a group, which are updated in one cycle: a power of two.
     lanes: int = checked(checks.positive_integer, default=1)
-    # Whether words whose weights are all zero are left out; a memory then says the group of each word.  By
-    # default, the form that takes fewer bits.
+    # Whether words whose weights are all zero are left out; a memory then stores the group of each word.  By
+    # default, the form that needs fewer bits.
     compressed: bool = checked(checks.flag, default=None)
-    # The core has neurons first to last - 1, by default all; spikes of the others, its inputs, are commands.
-    # Neuron or input k of the core is neuron (first + k) mod n_neurons of the network.
+    # (first, last): the core has neurons first to last - 1, by default all.  The others are inputs.  Neuron
+    # or input k of the core is neuron (first + k) mod n_neurons of the network.
     part: tuple[int, int] | None = None
-    # Which networks can be written to the core; the network is what it holds at first.
+    # Which networks can be written to the core, in place of `network`.
     capacity: Capacity | None = checked(checks.instance_of, Capacity, default=None)
     readable: bool = checked(checks.flag, default=False)  # whether READ is a command
     first: int = field(init=False)  # the neuron of the network that is neuron 0 of the core
@@ -69,7 +72,7 @@ class CoreLayout(Value, Described):
         if self.capacity is None and not kept.any():
             raise ValueError("network must have a weight that is not zero, to be a core; got none")
         sources, targets = sources[kept], targets[kept]
-        # Words that are not all zero; a row of all words has one for each group.
+        # Positions of the words that have a weight.  A row that is not compressed has a word for each group.
         places = sources * n_groups + targets // lanes
         positions, n_all = np.unique(places), network.n_neurons * n_groups
         compressed = self.compressed if self.capacity is None else False
@@ -97,36 +100,42 @@ class CoreLayout(Value, Described):
 
     def require(self, network: DigitalNetwork) -> None:
         """Raise ValueError if the core cannot hold a network."""
-        held, n, (least, most) = self.network, network.n_neurons, self.exponents
-        if network.rules._replace(exponent=held.rules.exponent) != held.rules:
-            raise ValueError("network must have the format and the time step of the network of the core")
+        held, n, form = self.network, network.n_neurons, self.network.format.weights
+        for name, core_has, got in zip(held.rules._fields, held.rules, network.rules, strict=True):
+            # The gates do not depend on how drives were rounded.
+            if core_has != got and name != "exponent" and "drive" not in name:
+                raise ValueError(f"rules.{name} of network must be that of the core, {core_has}; got {got}")
         if n > held.n_neurons:
             raise ValueError(f"network must have at most the {held.n_neurons} neurons of the core; got {n}")
         if (network.synapses.delays != held.synapses.delays[:n]).any():
             raise ValueError("delays of network must be those of the network of the core")
-        weights, exponent = network.synapses.weights, network.rules.exponent
-        if weights.any() and not least <= exponent <= most:
-            raise ValueError(
-                f"exponent of weights must be from {least} to {most}; got {exponent}: give the format one, "
-                "as in weights=FixedPoint(bits=8, exponent=...)"
-            )
-        form, sums = held.format.weights, np.bincount(network.synapses.targets, np.abs(weights), minlength=1)
-        if weights.min(initial=0) < form.smallest or weights.max(initial=0) > form.largest:
-            raise ValueError(f"weights must have mantissas from {form.smallest} to {form.largest}")
-        if sums.max() > self.largest_sum:
-            raise ValueError(
-                f"weights that lead to a neuron must sum to at most {self.largest_sum}; got {sums.max():.0f}"
-            )
+        if self.capacity is None:
+            numbers = ((*it.synapses, it.firing_threshold, it.rules.exponent) for it in (network, held))
+            if not all(map(np.array_equal, *numbers)):
+                raise ValueError("network must differ from the core's in drives only, without a capacity")
+            return
+        weights, sums = network.synapses.weights, np.zeros(n, dtype=np.int64)
+        np.add.at(sums, network.synapses.targets, np.abs(weights))
+        exponents = np.full(int(weights.any()), network.rules.exponent)
+        for name, values, (least, most) in (
+            ("exponent of weights, as in FixedPoint(bits=8, exponent=...),", exponents, self.exponents),
+            ("thresholds of network", network.firing_threshold, self.thresholds),
+            ("mantissas of weights", weights, (form.smallest, form.largest)),
+            ("sums of the weights that lead to a neuron", sums, (0, self.largest_sum)),
+        ):
+            if len(values) and not least <= values.min() <= values.max() <= most:
+                raise ValueError(f"{name} must be in [{least}, {most}]; got {values.min()} to {values.max()}")
 
     def commands(self, network: DigitalNetwork) -> list[tuple[Action, int, int]]:
-        """Return the commands (action, neuron, value) that write a network to a core with a capacity.
+        """Return the commands (action, neuron, value) that write a network to the core, between REST and RUN.
 
-        They go between REST and RUN.  Neurons beyond those of the network are silent.
+        Without a capacity these are drives only; with one, neurons beyond those of the network are silent.
         """
-        if self.capacity is None:
-            raise ValueError("network can be written to a core with a capacity only: pass one to to_verilog")
         self.require(network)
         n, n_core = network.n_neurons, self.network.n_neurons
+        if self.capacity is None:
+            drives = enumerate(self._drive_of(network).tolist())
+            return [(Action.DRIVE, neuron, drive) for neuron, drive in drives]
         weights = np.zeros((n_core, n_core), dtype=np.int64)
         sources = np.repeat(np.arange(n), np.diff(network.synapses.starts))
         weights[sources, network.synapses.targets] = network.synapses.weights
@@ -142,7 +151,7 @@ class CoreLayout(Value, Described):
 
     @property
     def n_groups(self) -> int:
-        """Number of groups of neurons; neurons that never fire fill the last one."""
+        """Number of groups of neurons; neurons that never fire fill the last group."""
         return -(-self.n_neurons // self.lanes)
 
     @property
@@ -151,12 +160,12 @@ class CoreLayout(Value, Described):
         return self.of_part(self.network.firing_threshold)[: self.n_neurons]
 
     def of_part(self, values: np.ndarray) -> np.ndarray:
-        """Return values of all neurons in the order of the core: its own neurons, then its inputs."""
+        """Return values of all neurons in the order of the core: first its neurons, then its inputs."""
         return np.roll(values, -self.first)
 
     @property
     def n_slots(self) -> int:
-        """Steps for which arriving input is kept: the longest delay plus one."""
+        """Number of steps for which pending input is stored: the longest delay plus one."""
         return int(self.network.synapses.delays.max()) + 1
 
     @property
@@ -167,7 +176,7 @@ class CoreLayout(Value, Described):
         return (self.network.rules.exponent,) * 2
 
     def exponent_of(self, network: DigitalNetwork) -> int:
-        """Return the exponent that a network has in the core: any, if it has no weights."""
+        """Return the exponent of a network in the core: the nearest one in range if it has no weights."""
         return min(max(network.rules.exponent, self.exponents[0]), self.exponents[1])
 
     @property
@@ -179,7 +188,7 @@ class CoreLayout(Value, Described):
 
     @property
     def largest_sum(self) -> int:
-        """The largest sum of sizes of weights that can lead to a neuron of a core with a capacity."""
+        """The largest sum of the magnitudes of the weights that lead to a neuron, with a capacity."""
         form = self.network.format.weights
         most = self.network.n_neurons * max(-form.smallest, form.largest)
         return min(most, (self.capacity and self.capacity.largest_sum) or most)
@@ -197,15 +206,15 @@ class CoreLayout(Value, Described):
 
     @property
     def pending_bits(self) -> int:
-        """Bits of a sum of `pending_range`."""
+        """Number of bits of a sum in `pending_range`."""
         sums = self.pending_range
         return max(-sums.start - 1, sums.stop - 1).bit_length() + (sums.start < 0)
 
     @property
     def message_cycles(self) -> int:
-        """Cycles that a message takes: one if it is graded, else one for each bit."""
+        """Number of cycles to compute a message: one if it is graded, otherwise one for each bit."""
         form = self.network.format
-        # A quotient has no bits above those of the largest potential / threshold.
+        # No message has more bits than the largest potential / the smallest threshold.
         largest = 2 ** (form.potential_bits - 1) // self.thresholds[0]
         return 1 if form.graded else min(form.message_bits, largest.bit_length())
 
@@ -225,7 +234,7 @@ class CoreLayout(Value, Described):
 
     @property
     def multipliers(self) -> int:
-        """Multipliers of 18 bits: of the decay, and of weights times messages of several bits."""
+        """Number of multipliers of 18 bits, for the decay and for weights times messages of several bits."""
         form = self.network.format
         decay = multipliers_of(form.current_bits, form.decay_bits + 1)
         delivery = multipliers_of(form.weights.bits, form.message_bits + 1) if form.message_bits > 1 else 0
@@ -234,7 +243,7 @@ class CoreLayout(Value, Described):
     def cycles(self, n_steps: int, neurons: np.ndarray, steps: np.ndarray | None = None) -> int:
         """Return the cycles of a RUN with spikes of these neurons in these steps.
 
-        Without `steps` they are an upper bound, as if each neuron fired alone in its step.
+        Without `steps` the cycles are an upper bound, as if each spike were the only one of its step.
         """
         sweep = self.n_groups + 5 + self.message_cycles
         groups, n_firing = neurons // self.lanes, len(neurons)

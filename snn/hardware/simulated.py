@@ -15,7 +15,7 @@ from snn.hardware.layout import CoreLayout
 
 
 class SimulatedCore(Closed):
-    """A core in Amaranth's simulator: commands go in, spikes come out.
+    """A core in Amaranth's simulator: it takes commands, and returns spikes.
 
     Parameters
     ----------
@@ -46,27 +46,27 @@ class SimulatedCore(Closed):
 
     @property
     def layout(self) -> CoreLayout:
-        """What `to_verilog` returns: ``layout.commands(network)`` write a network to a core of a capacity."""
+        """The memories of the core; ``layout.commands(network)`` writes a network to them."""
         return self._core.layout
 
     @property
     def cycles(self) -> int:
-        """Clock cycles so far."""
+        """Number of clock cycles since the core was made."""
         return self._cycles
 
     def __call__(self, commands: Iterable[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-        """Do commands (action, neuron, value); return what the core sends.
+        """Execute commands (action, neuron, value), and return what the core sends.
 
-        These are the spikes of each RUN, (step, neuron, message), and the answer to each READ, (potential,
-        neuron, 0).
+        The core sends the spikes of each RUN, (step, neuron, message), and the answer to each READ,
+        (potential, neuron, 0).
         """
         if self._is_stopped:
             raise RuntimeError(
                 "the core was stopped within a list of commands, and cannot go on: make a new SimulatedCore"
             )
         self._commands, self._spikes = [self._checked(*command) for command in commands], []
-        self._is_stopped = True  # until all is done
-        if not self._is_started:  # Python would warn of coroutines that never run
+        self._is_stopped = True  # until all commands are done
+        if not self._is_started:  # Python warns of coroutines that never run
             self._is_started = True
             self._simulator.add_testbench(self._send)
             self._simulator.add_testbench(self._receive, background=True)
@@ -77,7 +77,7 @@ class SimulatedCore(Closed):
         return self._spikes
 
     def _checked(self, action: int, neuron: int, value: int) -> tuple[int, int, int]:
-        """Return a command for which the payload has room."""
+        """Return a command, or raise an error if it does not fit into the payload."""
         fields = self._core.command.payload
         half = 2 ** (len(fields.value) - 1)
         action = checks.integer("action", action, 0, 2 ** len(fields.action) - 1)

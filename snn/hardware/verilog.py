@@ -1,5 +1,6 @@
 """A core as files: Verilog, and a test bench."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from snn.run.time import Clock
 NAME = "snn_core"
 
 WAIVER = """\
-// Rules of Verilator that the Verilog of Yosys does not follow; without these there is no warning.
+// Rules of Verilator that the Verilog of Yosys does not follow.  Without these rules there is no warning.
 //   Use: verilator --lint-only -Wall {name}.vlt {name}.v
 `verilator_config
 // Operands of an operator have the widths that they have in Amaranth, and results the widest.
@@ -93,6 +94,7 @@ module {name}_bench;
     rst <= 0;
     @(posedge clk);
     do_command({rest}, 0, 0);
+{drives}
     n_cycles = 0;
     do_command({run}, 0, {n_steps});
   end
@@ -136,17 +138,17 @@ def to_verilog(
         Neurons that are updated in one cycle: a power of two, at most 256.
     compressed : bool, optional
         Leave out words of weights that are all zero; a memory then says which neurons each word reaches.  By
-        default, the form that takes fewer bits.
+        default, the form that needs fewer bits.
     part : pair of int, optional
-        (first, last): the core has the neurons first to last - 1, by default all.  The others are its
+        (first, last): the core has the neurons first to last - 1, by default all.  The other neurons are
         inputs, whose spikes the command SPIKE delivers.  There is no bench of a part.
     bench_steps : int, default 100
-        Steps of the test bench.
+        Steps of the test bench.  If the network has no spikes in these steps, the bench gives it drives.
     capacity : Capacity, optional
-        Which other networks can be written to the core: ``commands(network)`` of what is returned are the
-        commands.  By default, none.  It goes without `part`.
+        Which other networks can be written to the core, by the commands ``layout.commands(network)`` of the
+        returned layout.  By default, none.  A core with a `part` has no capacity.
     readable : bool, default False
-        The command READ sends the potential of a neuron, for debugging.
+        Offer the command READ, which sends the potential of a neuron, for debugging.
 
     Returns
     -------
@@ -159,7 +161,7 @@ def to_verilog(
     core = Core(layout)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    # The text has no paths of this machine.
+    # These options keep paths of this machine out of the text.
     text = verilog.convert(core, name=NAME, ports=ports_of(core), emit_src=False, strip_internal_attrs=True)
     (folder / f"{NAME}.v").write_text(text)
     (folder / f"{NAME}.vlt").write_text(WAIVER.format(name=NAME))
@@ -169,18 +171,21 @@ def to_verilog(
 
 
 def _bench(core: Core, n_steps: int) -> str:
-    network = core.layout.network
-    step = network.time_step
-    run: Any = simulate(network.network, n_steps * step, Clock(step, network), record_spikes=True)
-    steps = np.rint(run.spikes.times / step).astype(np.int64)
+    network, commands = core.layout.network, []
+    if not (spikes := _spikes_of(network, n_steps)):
+        # The bench of a network without drive would compare nothing.
+        real, most = network.network, 0.5 / network.time_step  # drives: half a threshold a step, and less
+        drive = real.firing_threshold * np.linspace(most, most / 10, network.n_neurons)
+        with checks.without_warnings():
+            network = replace(network, network=real.with_soma_bias(drive))
+            spikes, commands = _spikes_of(network, n_steps), core.layout.commands(network)
     bits, message_bits = core.neuron_bits, network.format.message_bits
     step_bits = len(core.spikes.payload.step)
     expected = [
         f"    expected[{k}] = {{{step_bits}'d{step}, {message_bits}'d{message}, {bits}'d{neuron}}};"
-        for k, (step, message, neuron) in enumerate(
-            zip(steps, run.registers.spike_messages, run.spikes.neurons, strict=True)
-        )
+        for k, (step, message, neuron) in enumerate(spikes)
     ]
+    drives = [f"    do_command({a:d}, {i}, {value});" for a, i, value in commands if a == Action.DRIVE]
     return BENCH.format(
         name=NAME,
         n_steps=n_steps,
@@ -193,6 +198,15 @@ def _bench(core: Core, n_steps: int) -> str:
         message_bits=message_bits,
         step_bits=step_bits,
         expected="\n".join(expected),
+        drives="\n".join(drives),
         rest=Action.REST.value,
         run=Action.RUN.value,
     )
+
+
+def _spikes_of(network: DigitalNetwork, n_steps: int) -> list[tuple[int, int, int]]:
+    """Return the spikes of the emulator: (step, message, neuron)."""
+    step = network.time_step
+    run: Any = simulate(network.network, n_steps * step, Clock(step, network), record_spikes=True)
+    steps = np.rint(run.spikes.times / step).astype(np.int64)
+    return list(zip(steps, run.registers.spike_messages, run.spikes.neurons, strict=True))

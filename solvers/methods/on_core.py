@@ -70,7 +70,7 @@ class CoreCodes(RefinedCodes):
         run.take_spikes(signal, last, steps, neurons, messages)
 
     def _loading(self, signal: int) -> list[tuple[Action, int, int]]:
-        """Return the commands that load the drives and the state with which a stage begins."""
+        """Return the commands that load the drives and the state at the beginning of a stage."""
         neurons = self.run.neurons
         require_in_potential("drives of core", neurons.drive[signal], self.run.integers)
         loads = (
@@ -103,7 +103,7 @@ class OnCore(Stages):
 
 
 def core_network(problem: LassoProblem, time: Clock = QUARTER_STEPS) -> DigitalNetwork:
-    """Return the network of a core for all signals of a problem: the one that `solve_digital` runs.
+    """Return the network that codes all signals of a problem, as `solve_digital` runs it, for a core.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def solve_on_core(
     max_duration: float = 10_000.0,
     time: Clock = QUARTER_STEPS,
 ) -> SpikingCodingResult:
-    """Solve a LASSO with a digital core, in gates or in a simulator: `solve_digital` with its spikes.
+    """Solve a LASSO as `solve_digital` does, with the spikes of a digital core, in gates or in a simulator.
 
     The core runs `core_network(problem, time)`.  For each stage, the core receives REST, the drives, all
     potentials and currents that are not zero, and RUN.  Codes are computed from the spikes that the core
@@ -167,7 +167,7 @@ def solve_on_core(
 
 
 def _digital(time: Clock) -> Clock:
-    """Return the clock of a core."""
+    """Return the clock of a core, or raise an error."""
     require_digital("time", time)
     if time.imperfections is not None:
         raise ValueError("time must have no imperfections for a core, which has none; got some")

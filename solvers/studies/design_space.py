@@ -23,7 +23,8 @@ DESIGN_COSTS = ("gap", "cycles", "memory_bits", "multipliers", "energy")
 DESIGN_RECORD = np.dtype(
     [
         *(("format", "i8"), ("time_step", "f8"), ("lanes", "i8"), ("converged", "?"), ("gap", "f8")),
-        *(("cycles", "f8"), ("memory_bits", "i8"), ("multipliers", "i8"), ("energy", "f8")),
+        *(("cycles", "f8"), ("largest_cycles", "i8"), ("memory_bits", "i8")),
+        *(("multipliers", "i8"), ("energy", "f8")),
     ]
 )
 # Energy per bit in picojoules, from Horowitz (2014) for 45 nm: reading 64 bits from a memory of 8 kilobytes
@@ -43,7 +44,8 @@ class DesignSpace(Value, Drawn):
     table : ndarray of records, shape (n_designs,)
         A record of each design: ``format``, ``time_step``, ``lanes``; ``converged``, whether every signal
         reached `tol`; ``gap``, the largest of ``duality_gap / (1/2 ||signal||^2)``; ``cycles`` and ``energy``
-        (picojoules) of the core's runs, means over the signals; ``memory_bits`` and ``multipliers``.
+        (picojoules) of the core's runs, means over the signals; ``largest_cycles``, the cycles of the signal
+        that takes the most; ``memory_bits`` and ``multipliers``.
     front : ndarray of int
         Indices of the designs that no other design beats, sorted by gap.  A design beats another design if it
         is better in gap, cycles, memory bits, multipliers or energy, and worse in none of them.
@@ -117,28 +119,28 @@ def design_space(
         with checks.without_warnings():
             clock = Clock(step, formats[k])
             result = solve_digital(problem, time=clock, tol=tol, max_duration=max_duration)
-        spikes = np.empty(result.spike_counts.shape[1], dtype=np.int64)
-        spikes[order] = result.spike_counts.sum(axis=0)
+        spikes = np.empty(result.spike_counts.shape, dtype=np.int64)
+        spikes[:, order] = result.spike_counts
         gap = float(result.relative_gap.max())
         for n_lanes in lanes:
             layout = CoreLayout(result.info["network"], lanes=n_lanes)
-            design = layout.memory_bits, layout.multipliers, *_runs(layout, result, spikes)
-            designs.append((k, step, n_lanes, result.converged, gap, design[2], *design[:2], design[3]))
+            cycles, energy = _runs(layout, result, spikes)
+            counts = cycles.mean(), cycles.max(), layout.memory_bits, layout.multipliers
+            designs.append((k, step, n_lanes, result.converged, gap, *counts, energy))
     table = np.array(designs, dtype=DESIGN_RECORD)
     costs = np.column_stack([table[name] for name in DESIGN_COSTS]).astype(np.float64)
     beaten = [((costs <= cost).all(axis=1) & (costs < cost).any(axis=1)).any() for cost in costs]
     front = np.flatnonzero(~np.array(beaten) & np.isfinite(costs[:, 0]))
     front = front[np.argsort(table["gap"][front], kind="stable")]
-    read_only = checks.read_only
-    return DesignSpace(formats=tuple(formats), table=read_only(table), front=read_only(front))
+    return DesignSpace(formats=tuple(formats), table=checks.read_only(table), front=checks.read_only(front))
 
 
-def _runs(layout: "CoreLayout", result: SpikingCodingResult, spikes: np.ndarray) -> tuple[float, float]:
-    """Return the mean cycles and the mean picojoules of the runs of a signal."""
-    form, n_signals = layout.network.format, result.problem.n_signals
-    n_steps = int(result.info["n_clock_steps"].sum())
-    cycles = layout.cycles(n_steps, np.repeat(np.arange(len(spikes)), spikes))
-    cycles += (int(result.info["n_stages"].sum()) - 1) * layout.cycles(0, np.empty(0, dtype=np.int64))
+def _runs(layout: "CoreLayout", result: SpikingCodingResult, spikes: np.ndarray) -> tuple[np.ndarray, float]:
+    """Return the cycles of the runs of each signal, and the mean energy of a signal in picojoules."""
+    form, (n_signals, n_neurons), n_steps = layout.network.format, spikes.shape, result.info["n_clock_steps"]
+    neurons = [np.repeat(np.arange(n_neurons), counts) for counts in spikes]
+    cycles = np.array([layout.cycles(*run) for run in zip(n_steps.tolist(), neurons, strict=True)])
+    cycles += (result.info["n_stages"] - 1) * layout.cycles(0, neurons[0][:0])
     pending = layout.pending_bits
     # A step reads and writes the potential, the current and the pending input, and reads the drive.
     moved = 3 * form.potential_bits + 2 * form.current_bits + 2 * pending
@@ -147,6 +149,6 @@ def _runs(layout: "CoreLayout", result: SpikingCodingResult, spikes: np.ndarray)
     delivery = MEMORY_BIT * (form.weights.bits + 2 * pending) + SUM_BIT * pending
     if form.message_bits > 1:
         delivery += PRODUCT_BIT * form.weights.bits * form.message_bits
-    n_deliveries = int(np.diff(layout.rows) @ spikes) * layout.lanes
-    energy = n_steps * layout.n_groups * layout.lanes * update + n_deliveries * delivery
-    return cycles / n_signals, energy / n_signals
+    n_deliveries = int(np.diff(layout.rows) @ spikes.sum(axis=0)) * layout.lanes
+    energy = int(n_steps.sum()) * layout.n_groups * layout.lanes * update + n_deliveries * delivery
+    return cycles, energy / n_signals

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
 
 from snn import Clock, Imperfections
-from snn.digital import Action, DigitalFormat
+from snn.digital import Action, DigitalFormat, DigitalNetwork
 from snn.hardware import Capacity, SimulatedCore
 from snn.hardware.layout import CoreLayout
 from solvers import LassoProblem, core_network, solve_digital, solve_on_core
@@ -88,6 +88,18 @@ def test_gates_solve_with_other_dictionaries_that_are_written_to_them(small):
     for problem in small, LassoProblem(np.eye(5)[:4], small.signals, 0.1):
         core(core.layout.commands(core_network(problem)))
         require_equal(solve_on_core(problem, core, tol=1e-3), solve_digital(problem, tol=1e-3))
+
+
+def test_a_core_of_the_default_format_takes_the_networks_of_problems(small):
+    """Their format raises low drives, which does not concern gates."""
+    network = core_network(small)
+    assert network.format != DigitalFormat()
+    held = DigitalNetwork.of(network.network, DigitalFormat(), time_step=network.time_step)
+    exponent = network.rules.exponent
+    capacity = Capacity(least_exponent=exponent, largest_exponent=exponent)
+    core = SimulatedCore(held, lanes=4, capacity=capacity)
+    core(core.layout.commands(network))
+    require_equal(solve_on_core(small, core, tol=1e-3), solve_digital(small, tol=1e-3))
 
 
 def test_after_ctrl_c_a_simulated_core_is_as_before_or_refused(small):

@@ -493,6 +493,9 @@ def test_cycles_of_a_design_are_not_less_than_those_of_the_gates(positive):
     assert sum(runs) <= space.table["cycles"][0] <= 1.1 * sum(runs)
     zero = problem.with_signals(0.0 * problem.signals)
     assert design_space(zero, [DigitalFormat()], [1 / 4], [1]).table["cycles"][0] == 0.0
+    signals = np.concatenate([zero.signals, problem.signals])
+    table = design_space(problem.with_signals(signals), [DigitalFormat()], [1 / 4], [1]).table
+    assert table["largest_cycles"][0] == space.table["cycles"][0] == 2 * table["cycles"][0]
 
 
 def test_a_design_space_refuses_what_it_cannot_count():

@@ -43,10 +43,10 @@ def no_core_rejected():
         reject()
 
 
-def ring(n=6, *, weight=-0.5, drive=0.4, **options):
+def ring(n=6, *, weight=-0.5, drive=0.4, thresholds=1.0, **options):
     """Neurons that each inhibit the two that follow."""
     weights = weight * (np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), 2, axis=1))
-    network = SpikingNetwork(weights, np.linspace(drive, 2 * drive, n))
+    network = SpikingNetwork(weights, np.linspace(drive, 2 * drive, n), thresholds)
     return DigitalNetwork.of(network, DigitalFormat(**options), time_step=0.25)
 
 
@@ -259,6 +259,62 @@ def test_another_network_is_written_to_a_core_and_its_bits_are_the_emulators(see
     np.testing.assert_array_equal(potentials[:n], expected_potentials)
 
 
+@of_any_format
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("least_potential", {"potential_bits": 25, "threshold": 2**20}),
+        ("least_current", {"current_bits": 25}),
+        ("potential_wraps", {"potential_overflow": "wrap"}),
+        ("current_wraps", {"current_overflow": "wrap"}),
+        ("kept", {"decay_bits": 13}),
+        ("decay_rounding", {"decay_rounding": "floor"}),
+        ("input_rounding", {"input_rounding": "nearest"}),
+        ("largest_message", {"message_bits": 2}),
+        ("subtract", {"reset": "zero"}),
+    ],
+)
+def test_a_network_for_other_gates_is_refused_and_the_field_is_named(name, options):
+    layout = CoreLayout(ring(), capacity=Capacity(least_exponent=6, largest_exponent=16))
+    with pytest.raises(ValueError, match=rf"^rules\.{name} of network must be that of the core, "):
+        layout.commands(ring(**options))
+
+
+def test_a_network_of_another_time_step_or_shift_is_refused_and_the_field_is_named():
+    options = {"graded": True, "message_bits": 9}
+    network, capacity = ring(**options), Capacity(least_exponent=0, largest_exponent=16)
+    slow = DigitalNetwork.of(network.network, network.format, time_step=0.5)
+    for name, other in ("kept", slow), ("message_shift", ring(**options, threshold=2**18)):
+        with pytest.raises(ValueError, match=rf"^rules\.{name} of network"):
+            CoreLayout(network, capacity=capacity).commands(other)
+
+
+def test_formats_of_drives_may_differ():
+    layout = CoreLayout(ring(), capacity=Capacity(least_exponent=6, largest_exponent=16))
+    commands = layout.commands(ring())
+    for options in {"lowest_drive": 4.0}, {"bias": FixedPoint(bits=13, rounding="floor")}, {"seed": 3}:
+        assert len(layout.commands(ring(**options))) == len(commands)
+
+
+@pytest.mark.parametrize("part", [None, (2, 5)])
+def test_a_core_without_capacity_takes_the_drives_of_its_network(part):
+    thresholds = [1.0, 0.8, 1.0, 1.0, 1.0, 0.6]
+    network, changed = (ring(drive=drive, thresholds=thresholds) for drive in (0.4, 0.9))
+    layout = CoreLayout(network, lanes=2, part=part)
+    commands = layout.commands(changed)
+    assert [neuron for action, neuron, _ in commands if action == Action.DRIVE] == list(
+        range(layout.n_neurons)
+    )
+    assert [value for _, _, value in commands] == CoreLayout(changed, part=part).drive.tolist()
+    if part is None:
+        core = WatchedCore(network, lanes=2)
+        core([REST, *commands])
+        spikes, potentials = after(core, network, 40)
+        expected_spikes, expected_potentials = expected(changed, 40)
+        assert spikes == expected_spikes
+        np.testing.assert_array_equal(potentials, expected_potentials)
+
+
 def test_values_can_be_loaded():
     network = ring()
     rng = np.random.default_rng(0)
@@ -363,6 +419,18 @@ def test_the_bench_passes_and_finds_a_wrong_spike(files):
     assert "FAILED at spike" in run_bench(folder)
 
 
+@pytest.mark.parametrize("capacity", [None, Capacity(least_exponent=6, largest_exponent=16)])
+def test_the_bench_of_a_network_without_drive_has_drives(tmp_path, capacity):
+    network = ring(drive=0.0)
+    to_verilog(network, tmp_path, lanes=4, bench_steps=60, capacity=capacity)
+    bench = (tmp_path / "snn_core_bench.v").read_text()
+    assert len(re.findall(rf"do_command\({Action.DRIVE:d}, \d, [1-9]\d*\);", bench)) == 6
+    n_spikes = bench.count("    expected[")
+    assert n_spikes > 20
+    if shutil.which("iverilog"):
+        assert f"passed: 60 steps, {n_spikes} spikes" in run_bench(tmp_path)
+
+
 @pytest.mark.skipif(shutil.which("iverilog") is None, reason="needs Icarus Verilog")
 def test_another_network_is_written_to_the_verilog_of_a_core(tmp_path):
     network = ring(9, drive=0.9, delay=1)
@@ -416,6 +484,7 @@ def test_bad_arguments_are_refused(tmp_path):
     capacity = Capacity(least_exponent=exponent, largest_exponent=exponent)
     layout = CoreLayout(network, capacity=capacity)
     small = Capacity(least_exponent=exponent, largest_exponent=exponent, largest_sum=1)
+    silent = network.with_faults(silent_neurons=np.arange(6) == 1)
     wide = ring(potential_bits=8, drive=400.0, bias=FixedPoint(bits=13))
     slow = DigitalNetwork.of(
         SpikingNetwork(np.zeros((2000, 2000)), np.zeros(2000)), DigitalFormat(delay=4096), time_step=0.25
@@ -433,15 +502,15 @@ def test_bad_arguments_are_refused(tmp_path):
         (lambda: CoreLayout(wide), ValueError, "drive of network"),
         (lambda: CoreLayout(network, capacity=exponent), TypeError, "capacity"),
         (lambda: CoreLayout(network, capacity=capacity, compressed=True), ValueError, "compressed"),
-        (lambda: CoreLayout(network, capacity=small), ValueError, "weights that lead to a neuron"),
+        (lambda: CoreLayout(network, capacity=small), ValueError, "sums of the weights"),
         (lambda: Capacity(least_exponent=1, largest_exponent=0), ValueError, "largest_exponent"),
         (lambda: Capacity(least_exponent=1.5, largest_exponent=2), TypeError, "least_exponent"),
-        (lambda: CoreLayout(network).commands(network), ValueError, "network can be written"),
+        (lambda: CoreLayout(network).commands(ring(weight=-0.4)), ValueError, "network must differ"),
+        (lambda: layout.commands(silent), ValueError, "thresholds of network"),
         (lambda: layout.commands(ring(7)), ValueError, "network must have at most the 6 neurons"),
         (lambda: layout.commands(ring(delay=1)), ValueError, "delays of network"),
-        (lambda: layout.commands(ring(decay_bits=13)), ValueError, "network must have the format"),
         (lambda: layout.commands(ring(weight=-0.1)), ValueError, "exponent of weights"),
-        (lambda: layout.commands(ring(weights=FixedPoint(bits=12))), ValueError, "(weights|exponent)"),
+        (lambda: layout.commands(ring(weights=FixedPoint(bits=12))), ValueError, "(mantissas|exponent)"),
         (lambda: to_verilog(network, tmp_path, bench_steps=0), ValueError, "bench_steps"),
     ]  # fmt: skip
     for call, kind, name in cases:
