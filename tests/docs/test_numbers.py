@@ -63,7 +63,7 @@ def quoted_by_the_readme():
     wide_code = table("docs/many_atoms.md", "peak of the process")
     programs = table("docs/programs.md", "quadprog", "Clarabel")
     half = re.search(
-        r"a half-sample takes ([.\d]+ ms) in one call for all, and ([.\d]+ ms)", text_of("docs/regression.md")
+        r"solves half-samples in ([.\d]+ ms) each, celer in ([.\d]+ ms)", text_of("docs/regression.md")
     )
     squares = re.search(
         r"take ([.\d]+ us) a signal. SciPy's `nnls` takes ([.\d]+ us)", text_of("docs/performance.md")
