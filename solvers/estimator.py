@@ -213,7 +213,10 @@ def coding_problem(
         model = None
     atoms = atoms_of(dictionary, known_features(mask, None)) if model is None else model.atoms
     if atoms.shape[1] != signals.shape[1]:
-        raise ValueError(f"X must have {atoms.shape[1]} features, as atoms have; got shape {signals.shape}")
+        raise ValueError(
+            "Dictionary and X have different numbers of features: X must have the "
+            f"{atoms.shape[1]} of the dictionary; got shape {signals.shape}"
+        )
     alpha = getattr(estimator, penalty)
     # Numbers are not checked again, because they cannot have changed.
     given = (alpha, positive) if isinstance(alpha, float) and isinstance(positive, bool) else None
