@@ -56,6 +56,7 @@ class Resumable(Saved, Drawn):
     # `_counter` is the name of the attribute that counts the samples or batches learned from.
 
     _counter: ClassVar[str]
+    settings: Any
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -165,6 +166,8 @@ def _resumed(
         before = json.loads(str(conforming(arrays, {"identity": Entry("U", ())})["identity"]))
         before["seed"] = int(before["seed"])
         saved = learner._of_entries(arrays)
+    if saved.settings == learner.settings:  # an older file may name equal settings in another order
+        before["settings"] = made_with["settings"]
     for name, value in made_with.items():
         may_differ = value is None or (name == "seed" and any_seed)
         if not may_differ and before.get(name) != value:

@@ -113,6 +113,11 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
     network = SpikingNetwork(_weights(populations, nodes, sources), soma_bias, firing_threshold)
     time_step = graph.metadata.get(TIME_STEP, 0.0) if isinstance(graph.metadata, dict) else 0.0
     if checks.non_negative_number("time step in metadata of graph", time_step):
+        if not math.isclose(time_step * time_constant, 1.0):
+            raise ValueError(
+                f"time step in metadata of graph must be 1 / tau = {1.0 / time_constant:g}; got "
+                f"{time_step:g}: if weights are not those of steps, set it to 0"
+            )
         unscaled = scaled(network.weights, -1.0 / np.expm1(-time_step))
         network = SpikingNetwork(unscaled, soma_bias, firing_threshold)
     return ImportedNetwork(network=network, populations=populations, time_constant=time_constant)

@@ -3,6 +3,7 @@
 # ruff: noqa: E501 - a case a line reads better
 
 import copy
+import json
 import os
 import pickle
 import signal
@@ -327,6 +328,20 @@ def test_a_checkpoint_has_its_own_seed_and_does_not_depend_on_what_is_unknown(si
     assert (first.n_samples, second.n_samples) == (64, 128)
     with pytest.raises(ValueError, match="was made with other seed"):
         learn(signals, 300, rng=0, checkpoint=path, mask=mask)
+
+
+@pytest.mark.parametrize("way", ["paper", "few bits"])
+def test_a_checkpoint_whose_settings_are_named_in_another_order_is_resumed(signals, tmp_path, way):
+    path, options = tmp_path / "learner.npz", {"settings": settings_of(way)}
+    as_text = LearningSettings.as_text
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            LearningSettings,
+            "as_text",
+            lambda self: json.dumps(dict(reversed(json.loads(as_text(self)).items()))),
+        )
+        learn(signals, 64, checkpoint=path, **options)
+    assert_same(learn(signals, 128, checkpoint=path, **options), learn(signals, 128, **options))
 
 
 DEEP = "[" * 100_000 + "]" * 100_000

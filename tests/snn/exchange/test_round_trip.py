@@ -200,6 +200,15 @@ def test_a_graph_in_steps_read_step_by_step_has_the_spikes_of_a_clock(data, step
     np.testing.assert_allclose(came.soma_bias, network.soma_bias, rtol=1e-15)
 
 
+@pytest.mark.parametrize("wrong", [1e-320, 0.2, 4.0, -0.25, np.nan, np.inf, None, "0.25", [0.25]])
+def test_a_graph_whose_time_step_is_not_that_of_its_synapses_is_refused(wrong):
+    """Weights would be divided by the factor of another step, or by zero."""
+    graph = to_nir(SpikingNetwork(np.eye(3)[::-1] * [1, 0, 1], np.ones(3)), time_step=0.25)
+    graph.metadata["time step"] = wrong
+    with pytest.raises((TypeError, ValueError), match="time step in metadata of graph must "):
+        from_nir(graph)
+
+
 def test_a_graph_in_steps_has_one_threshold_where_thresholds_differ_by_rounding():
     thresholds = np.array([1.0, 2.0, 1.0 + 8e-16, 2.0 - 4e-16, 1.0 - 4e-16, 1.0 + 1e-9])
     network = SpikingNetwork(np.zeros((6, 6)), np.ones(6), thresholds)
