@@ -83,7 +83,7 @@ class SpikingDictionaryLearning(Coder):
         The value that marks missing entries of the signals, for example `np.nan`.  Only known entries count
         in the objectives of learning and coding.  By default no entry is missing, and NaN is an error.
     random_state : int or RandomState, optional
-        Source of the start and of the order of the samples.
+        Seed or generator of the random start and of the random order of samples.
     n_jobs : int, optional
         Number of workers; results do not depend on this number.
 

@@ -93,7 +93,7 @@ class ConvolutionalDictionaryLearning(Versioned, TransformerMixin, BaseEstimator
         See `continue_learning`.  Here `checkpoint_every` counts batches, and `fit` calls `callback` after
         every batch.
     random_state : int or RandomState, optional
-        Source of the start and the crops.  With a `checkpoint`, pass an integer.
+        Seed or generator of the random start and of the random crops.  With a `checkpoint`, pass an integer.
     n_jobs : int, optional
         Number of workers that code crops; results do not depend on this number.
     n_channels : int, optional

@@ -71,7 +71,7 @@ def learn_dictionary(
     signals, n_atoms, mask, penalty, settings, start
         See `new_learner`.
     rng : int or Generator, optional
-        Source of the start and of the order of the samples.
+        Seed or generator of the random start and of the random order of samples.
     **course
         n_samples, n_jobs, progress, callback, callback_every, checkpoint, checkpoint_every: see
         `continue_learning`.

@@ -48,7 +48,7 @@ class StoppedNeurons:
 
 @record
 class Stops(NamedTuple):
-    """The times at which copies end, and the changes before these times, which all copies share."""
+    """The times at which copies end, and the changes before the ends, which are the same for all copies."""
 
     copies: np.ndarray  # one `STOP` for each copy
     changes: np.ndarray  # the `CHANGE` records in the order of time; the last record has the instant inf

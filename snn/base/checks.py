@@ -50,7 +50,7 @@ def real_array(
         array = np.empty(0, dtype=object)
     hint = f": pass {name}.toarray()" if hasattr(value, "toarray") else ""
     if array.dtype.kind == "O" and hasattr(value, "to_numpy"):
-        # A pandas frame of bools and floats, or with columns for pandas.NA or None, becomes an object array.
+        # A pandas frame with bools and floats, or with entries pandas.NA or None, becomes an object array.
         kinds = {type(entry) for entry in array.flat}
         other = {k.__name__ for k in kinds if not issubclass(k, (numbers.Real, np.bool_, type(None)))}
         hint = f" with entries of type {min(other, default='')}: drop them, or call pandas.get_dummies"

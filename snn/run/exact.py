@@ -77,7 +77,8 @@ class ExactRun(Run):
         self._first_states = self._states.tobytes()  # `tobytes` takes a tenth of the time of `copy`
         self._form = network.weights.kernel_form
         self._usual = simulation.settings_of(self._form, n_neurons, screening=exact.screening)
-        # `_settings` are the settings of the present calls of the kernel, which may go from spike to spike.
+        # `_settings` holds the settings of the present calls of the kernel.  The kernel may go from spike to
+        # spike.
         self._settings, self._is_stepping = self._usual, False
         # Number of copies at the end of `active` that wait for a row of weights.
         self._n_waiting = 0

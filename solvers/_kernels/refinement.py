@@ -60,7 +60,7 @@ LOST, ASTRAY_IF_LOST = 8, 4.0
 # of ||d_i|| ||s||.  No correlation exceeds this weight, so that the neuron is silent at the optimum.  The
 # solver does not read the spikes of the neuron.
 BARRED = 2.0
-# Factor on MARGIN, for each consecutive stage without a better code, in stages that start from rest.
+# In stages that start from rest, MARGIN grows by this factor after each stage without a better code.
 WIDER = 3.0
 
 # Multiply-adds of a gap for each atom, once the currents are known: one for the correlation of the atom with

@@ -85,7 +85,7 @@ class SparseCodingStream(Described):
     ) -> None:
         silent = self._set(LassoModel(dictionary, penalty, positive=positive, gram=gram, mask=mask))
         self.reset()
-        # Code a signal here that compiles or loads the kernels, so that the first frame is not late.
+        # Coding a first signal compiles or loads the kernels, so that the first frame is not late.
         squared_norms = silent.seen_atoms.squared_norms
         loudest = np.argmax(squared_norms)
         if squared_norms[loudest] > 0.0:
