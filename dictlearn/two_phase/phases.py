@@ -457,6 +457,7 @@ def thread_count(n_jobs: int | None) -> int:
     """Return the number of threads for an `n_jobs` with scikit-learn's meaning."""
     n_jobs = checks.worker_count("n_jobs", n_jobs)
     backend, _ = get_active_backend()
-    if hasattr(backend, "client"):  # Dask counts the workers of its cluster, but threads run on this machine
+    # Backends of clusters, which are not joblib's own, count workers elsewhere, but threads run here.
+    if type(backend).__module__ != ThreadingBackend.__module__:
         return 1 if n_jobs is None else ThreadingBackend().effective_n_jobs(n_jobs)
     return effective_n_jobs(n_jobs)

@@ -64,7 +64,7 @@ class SimulatedCore(Closed):
             raise RuntimeError(
                 "the core was stopped within a list of commands, and cannot go on: make a new SimulatedCore"
             )
-        self._commands, self._spikes = [self._checked(*command) for command in commands], []
+        self._commands, self._spikes = [self._checked(command) for command in commands], []
         self._is_stopped = True  # until all commands are done
         if not self._is_started:  # Python warns of coroutines that never run
             self._is_started = True
@@ -76,8 +76,13 @@ class SimulatedCore(Closed):
         self._is_stopped = False
         return self._spikes
 
-    def _checked(self, action: int, neuron: int, value: int) -> tuple[int, int, int]:
+    def _checked(self, command: Any) -> tuple[int, int, int]:
         """Return a command, or raise an error if it does not fit into the payload."""
+        try:
+            action, neuron, value = command
+        except (TypeError, ValueError):
+            rule = "commands must be tuples (action, neuron, value)"
+            raise TypeError(f"{rule}; got {command!r:.60}") from None
         fields = self._core.command.payload
         half = 2 ** (len(fields.value) - 1)
         action = checks.integer("action", action, 0, 2 ** len(fields.action) - 1)

@@ -340,7 +340,7 @@ def _checked_edges(edges: ArrayLike) -> np.ndarray:
     """Return the edges of one or more bins, or raise an error."""
     edges = checks.real_array("edges", edges, shape=(None,), meaning="one more than the number of bins")
     if len(edges) < 2 or not (edges[:-1] < edges[1:]).all():
-        raise ValueError(f"edges must be at least two increasing numbers; got {edges}")
+        raise ValueError(f"edges must be at least two increasing numbers; got {edges!s:.60}")
     return edges
 
 

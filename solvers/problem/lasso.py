@@ -420,15 +420,15 @@ class LassoProblem(FromStatistics, LassoModel):
         if not isinstance(which, slice):
             which = np.asarray(which, dtype=None if np.size(which) else int)  # NumPy converts [] to floats
             if which.dtype.kind not in "iub":
-                raise TypeError(f"which must be a slice, or an array of integers or bools; got {which!r}")
+                raise TypeError(f"which must be a slice, or an array of integers or bools; got {which!r:.60}")
         try:
             energies = self.energies[which]
         except IndexError as error:
             raise ValueError(
-                f"which must select among {self.n_signals} signals; got {which!r}: {error}"
+                f"which must select among {self.n_signals} signals; got {which!r:.60}: {error}"
             ) from None
         if energies.ndim != 1 or not len(energies):
-            raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r}")
+            raise ValueError(f"which must select one or more signals by a slice or a list; got {which!r:.60}")
         # The copy does not share results that are computed later, so that solvers on the copy can be timed.
         part = self._changed()
         # Read attributes of the copy, because another thread may compute correlations of the original

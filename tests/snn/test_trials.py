@@ -116,6 +116,7 @@ def test_poisson_trains_have_the_rates_that_were_asked_for():
         ([-1.0], [0.0, 1.0], "rates must not be negative"),
         ([1.0], [1.0, 1.0], "edges must be at least two increasing numbers"),
         ([1.0], [1.0], "edges must be at least two increasing numbers"),
+        ([1.0], np.arange(900.0)[::-1], r"edges must be at least two increasing numbers; got .{,60}$"),
     ],
 )
 def test_what_is_no_poisson_train_is_named(rates, edges, said):

@@ -132,6 +132,12 @@ def test_a_subset_is_the_problem_of_some_signals(which):
         np.testing.assert_array_equal(getattr(part, name), getattr(problem, name)[np.arange(4)[which]])
 
 
+@pytest.mark.parametrize("which", [list(range(900)), np.arange(20_000), np.linspace(0, 1, 900)])
+def test_a_wrong_subset_is_not_shown_in_full(which):
+    with pytest.raises((TypeError, ValueError), match=r"^which must .*; got array\(.{,200}$"):
+        random_problem(n_signals=4).subset(which)
+
+
 def test_masks_and_sparse_rows_of_the_caller_are_left_alone():
     """Unsorted, with duplicates and with zeros that are stored, of any type, read-only or not."""
     signals, mask = np.ones((2, 3)), np.array([[True, False, True], [True, True, True]])

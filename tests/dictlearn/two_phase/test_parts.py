@@ -3,14 +3,16 @@
 import threading
 import time
 
+import joblib
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from joblib.parallel import BACKENDS, ThreadingBackend
 
 from dictlearn import LearningSettings, RunawayFeedbackError, TwoPhaseLearner, TwoPhaseNetwork
 from dictlearn.two_phase.observed import Observed
-from dictlearn.two_phase.phases import in_threads, run_graded
+from dictlearn.two_phase.phases import in_threads, run_graded, thread_count
 from dictlearn.two_phase.rules import PROJECTION_RIDGE, project_lateral
 from dictlearn.two_phase.synapses import LATERAL_BLOCK
 from tests.dictlearn.two_phase.learners import SIGNS, assert_same, network_of
@@ -148,3 +150,19 @@ def test_threads_return_results_in_order_and_end_at_an_error():
             in_threads(call, range(4), stop)
         assert time.monotonic() - begin < 5.0
         assert stop.is_set()
+
+
+class Cluster(ThreadingBackend):
+    """The backend of any cluster, which counts the workers of the cluster."""
+
+    def effective_n_jobs(self, n_jobs):
+        return 400
+
+
+def test_threads_are_counted_on_this_machine_under_the_backend_of_any_cluster(monkeypatch):
+    monkeypatch.setitem(BACKENDS, "cluster", Cluster)
+    with joblib.parallel_config("cluster"):
+        assert [thread_count(n) for n in (None, 7, -1)] == [1, 7, joblib.cpu_count()]
+    for backend in ("loky", "threading", "multiprocessing"):
+        with joblib.parallel_config(backend, n_jobs=3):
+            assert thread_count(None) == 3

@@ -516,3 +516,11 @@ def test_bad_arguments_are_refused(tmp_path):
     for call, kind, name in cases:
         with pytest.raises(kind, match=f"^{name}"):
             call()
+
+
+@pytest.mark.parametrize("command", [(4, 0), (4, 0, 1, 0), 4, None])
+def test_what_is_no_command_is_named_and_the_core_goes_on(command):
+    core = SimulatedCore(ring())
+    with pytest.raises(TypeError, match=r"commands must be tuples \(action, neuron, value\); got "):
+        core([(Action.RUN, 0, 3), command])
+    assert core(np.array([[Action.RUN, 0, 6]])) == expected(ring(), 6)[0]
