@@ -55,9 +55,9 @@ def test_numbers_of_every_kind_of_column_are_accepted(frame):
         (
             lambda: SpikingSparseCoder(np.eye(2), alpha=0.1).fit(OBJECTS),
             TypeError,
-            "X has pandas.NA.*Float64",
+            "X must not contain pandas.NA.*Float64",
         ),
-        (lambda: SpikingDictionaryLearning(2).fit(OBJECTS), TypeError, "X has pandas.NA.*Float64"),
+        (lambda: SpikingDictionaryLearning(2).fit(OBJECTS), TypeError, "X must not contain pandas.NA.*Float64"),
         (
             lambda: LassoProblem(np.eye(2), np.eye(2), WEIGHTS),
             ValueError,

@@ -22,22 +22,33 @@ class CoreLayout(Value, Described):
     """The memories of a core that runs one network, in plain integers: what `to_verilog` returns.
 
     Its costs are `memory_bits`, `multipliers` and `cycles`; `commands` write another network or other drives.
+
+    Parameters
+    ----------
+    network : DigitalNetwork
+        The network.
+    lanes : int, default 1
+        Number of neurons of a group, which are updated in one cycle: a power of two.
+    compressed : bool, optional
+        Whether words whose weights are all zero are left out; a memory then stores the group of each word.
+        By default, the form that needs fewer bits.
+    part : (int, int), optional
+        (first, last): the core has neurons first to last - 1, by default all; the others are inputs.  Neuron
+        or input k of the core is neuron (first + k) mod n_neurons of the network.
+    capacity : Capacity, optional
+        Which networks can be written to the core, in place of `network`.
+    readable : bool, default False
+        Whether READ is a command.
     """
 
     # Neuron i is in group i // lanes, and in lane i % lanes.  A row is the weights of one source, as a list
     # of words.  A word has a weight for each neuron of one group.
     network: DigitalNetwork = checked(checks.instance_of, DigitalNetwork)
-    # Number of neurons of a group, which are updated in one cycle: a power of two.
     lanes: int = checked(checks.positive_integer, default=1)
-    # Whether words whose weights are all zero are left out; a memory then stores the group of each word.  By
-    # default, the form that needs fewer bits.
     compressed: bool = checked(checks.flag, default=None)
-    # (first, last): the core has neurons first to last - 1, by default all.  The others are inputs.  Neuron
-    # or input k of the core is neuron (first + k) mod n_neurons of the network.
     part: tuple[int, int] | None = None
-    # Which networks can be written to the core, in place of `network`.
     capacity: Capacity | None = checked(checks.instance_of, Capacity, default=None)
-    readable: bool = checked(checks.flag, default=False)  # whether READ is a command
+    readable: bool = checked(checks.flag, default=False)
     first: int = field(init=False)  # the neuron of the network that is neuron 0 of the core
     n_neurons: int = field(init=False)  # neurons of the core
     words: np.ndarray = field(init=False)  # mantissas of the weights, row after row, shape (n_words, lanes)
