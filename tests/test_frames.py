@@ -57,7 +57,11 @@ def test_numbers_of_every_kind_of_column_are_accepted(frame):
             TypeError,
             "X must not contain pandas.NA.*Float64",
         ),
-        (lambda: SpikingDictionaryLearning(2).fit(OBJECTS), TypeError, "X must not contain pandas.NA.*Float64"),
+        (
+            lambda: SpikingDictionaryLearning(2).fit(OBJECTS),
+            TypeError,
+            "X must not contain pandas.NA.*Float64",
+        ),
         (
             lambda: LassoProblem(np.eye(2), np.eye(2), WEIGHTS),
             ValueError,
