@@ -18,7 +18,7 @@ DPI = 112.5  # dots per inch: a figure of 6.4 inches has 720 pixels, the width o
 # A palette has the colours of lines, greys for photographs, the most frequent colours, and mean colours.
 LINES = (BLUE, ORANGE, GREEN, RED, PURPLE, GREY, SKY)
 N_GREYS, N_FREQUENT, N_MEANS = 17, 8, 24
-# Time for which a frame, and the last frame, is shown, in milliseconds.
+# Times for which a frame and the last frame are shown, in milliseconds.
 FRAME_TIME, LAST_FRAME_TIME = 80, 2500
 
 
@@ -43,7 +43,7 @@ def palette_of(frames: list[Image.Image]) -> np.ndarray:
 
 
 def in_palette(frame: Image.Image, palette: np.ndarray) -> Image.Image:
-    """Return a frame with the nearest colour for each pixel; Pillow looks colours up by six bits only."""
+    """Return a frame with the nearest colour for each pixel; Pillow's own search uses only six bits."""
     pixels = np.asarray(frame)
     colours, places = np.unique(pixels.reshape(-1, 3), axis=0, return_inverse=True)
     _, nearest = KDTree(palette).query(colours)
@@ -66,7 +66,7 @@ def save_animation(
     output.mkdir(parents=True, exist_ok=True)
     path = output / name
     durations = [FRAME_TIME] * (n_frames - 1) + [LAST_FRAME_TIME]
-    # Without loss, frames of few colours take half of the size of a GIF; with loss, they take more.
+    # For frames of few colours, a lossless WebP has half the size of a GIF, and a lossy WebP is larger.
     lossless = {"lossless": True, "quality": 60, "method": 4}
     first.save(path, save_all=True, append_images=others, duration=durations, loop=0, **lossless)
     print(f"animation: {path}, {n_frames} pictures, {path.stat().st_size / 1024:,.0f} KB")

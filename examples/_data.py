@@ -49,10 +49,10 @@ def photographs() -> list[np.ndarray]:
 def grey_photograph(name: str) -> np.ndarray:
     """Return one of `PHOTOGRAPHS` in grey, values from 0 to 1, shape (height, width).
 
-    China and flower ship with scikit-learn (CC-BY 2.0, danielbuechele and vultilion).  The others are in
-    the wheel of scikit-image: camera (CC0, Lav Varshney), astronaut (NASA), coffee (CC0, Rachel Michetti),
-    rocket (public domain, SpaceX), the CC0 textures brick, grass and gravel, coins (Brooklyn Museum) and
-    moon.  This function reads files, because some functions of `skimage.data` download.
+    China and flower ship with scikit-learn (CC-BY 2.0, danielbuechele and vultilion).  The wheel of
+    scikit-image has the other photographs: camera (CC0, Lav Varshney), astronaut (NASA), coffee (CC0, Rachel
+    Michetti), rocket (public domain, SpaceX), the CC0 textures brick, grass and gravel, coins (Brooklyn
+    Museum) and moon.  This function reads files, because some functions of `skimage.data` download.
     """
     pixels = photograph_as_it_comes(name) / 255.0
     return pixels @ np.array(LUMA) if pixels.ndim == 3 else pixels
@@ -88,7 +88,7 @@ def handwritten_digits() -> np.ndarray:
 def held_out(data: Data) -> tuple[Data, Data]:
     """Return training data and test data; a fifth of all data is for the test.
 
-    Of a photograph, the right-hand end is for the test, so that no pixel is in both parts.  Both parts show
+    The right-hand end of a photograph is for the test, so that no pixel is in both parts.  Both parts show
     the same scene: to test on other scenes, hold out whole photographs.  In an array with a sample in
     each row, every fifth row is for the test, so that each of the digits occurs equally often.
     """

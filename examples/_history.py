@@ -18,7 +18,7 @@ from solvers.results.codes import BestCodes
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stage:
-    """One run of the network: the code that it starts from, and the spikes that code the rest.
+    """One run of the network: the code that it starts from, and the spikes that code the remainder.
 
     A stage begins at the time `start`.  The code is `offset` plus `scale` times the rates of its spikes.
     Times of spikes count from `start`, and neurons are in the order of results.
@@ -58,7 +58,7 @@ class CodeHistory:
         times = np.concatenate([stage.start + stage.spikes.times for stage in self.stages])
         stop = float(self.times[-1])
         return SpikeTrain(
-            times=np.minimum(times, stop),  # rounding of `start` may exceed `stop`
+            times=np.minimum(times, stop),  # rounding may bring times beyond `stop`
             neurons=np.concatenate([stage.spikes.neurons for stage in self.stages]),
             n_neurons=self.stages[0].spikes.n_neurons,
             start=0.0,
@@ -104,7 +104,7 @@ def code_history(
     codes = np.array([code for _, code in looks] + [_read(stages, time, problem.n_atoms) for time in times])
     gaps = duality_gap(problem.subset(np.zeros(len(codes), dtype=np.int64)), codes)
     # Keep the best code so far, of the solver's codes and of the codes at `times`.  In a tie, keep the
-    # solver's code, and leave out codes that are as good as the solver's last code or better.
+    # solver's code.  Leave out codes at `times` that are as good as the solver's last code or better.
     order = np.argsort([*(time for time, _ in looks), *times], kind="stable")
     read = len(looks) + np.arange(n_times)
     better = read[1:][gaps[read[1:]] <= gaps[len(looks) - 1]]

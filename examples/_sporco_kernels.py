@@ -27,8 +27,8 @@ def main() -> None:
     kept, seconds, passes = [], [], []
     taken = 0.0
     if kind == "online":
-        # Steps of 30 / (10 + n) and codes to 1e-2 were the best of several that were tried.  With sporco's
-        # default steps, 10 / (5 + n), the objective ends 1 % higher.
+        # Steps of 30 / (10 + n), and codes to a tolerance of 1e-2, were the best of several trials.  With
+        # sporco's default steps, 10 / (5 + n), the objective ends 1 % higher.
         learner = onlinecdl.OnlineConvBPDNDictLearn(
             start,
             penalty,

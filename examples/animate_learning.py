@@ -108,7 +108,7 @@ class LearningPicture:
             xlim=(0, history.n_samples[-1]),
             ylim=(lowest - 0.12 * span, history.objectives.max() + 0.05 * span),
         )
-        # The axis is logarithmic from the first batch on, so that the start has a place too.
+        # The axis is linear up to the first batch and logarithmic after it, so that it can show the start, 0.
         ax.set_xscale("symlog", linthresh=BATCH_SIZE)
         ticks = [0, *(10**k for k in range(2, 7) if 10**k <= history.n_samples[-1])]
         ax.set_xticks(ticks, labels=[f"{tick:,}" for tick in ticks])

@@ -3,7 +3,7 @@
 A piece of a photograph, 12 x 12 pixels, drives a network of 144 neurons, one for each of the atoms that
 another network has learned from photographs.  Neurons fire, and inhibit neurons with similar atoms.  Spikes
 give a code, and the code gives a picture.  At every moment, a certificate bounds the distance of the code
-from the optimum.  All spikes are those of the solver's own run.
+from the optimum.  Every spike shown is a spike of the solver's run.
 
     python -m examples.animate_network [--output DIR] [--piece NAME] [--penalty SHARE] [--tol TOL]
 """
@@ -31,8 +31,8 @@ from snn.pictures import TIME_LABEL
 GREY = "0.5"
 FIGURE_SIZE = (6.4, 4.3)
 TEXT, SMALL = 9.5, 8
-# Half the height of a spike of the first stage, in rows.  For later stages, which have smaller scales, the
-# height is multiplied by (scale / first scale) ** TICK_POWER, or by LEAST_TICK if this is more.
+# TICK is half the height of a spike of the first stage, in rows.  Later stages have smaller scales: their
+# spikes are lower by the factor (scale / first scale) ** TICK_POWER, which is at least LEAST_TICK.
 TICK, TICK_POWER, LEAST_TICK = 0.4, 0.15, 0.3
 
 

@@ -68,7 +68,7 @@ LABELS = {
 
 @dataclass
 class Sweep:
-    """Figures of codes for all values of an axis, each of shape (n_values, n_signals)."""
+    """Results for all values of an axis; each entry of `figures` has the shape (n_values, n_signals)."""
 
     axis: str
     values: np.ndarray
@@ -135,7 +135,7 @@ def sweep(
 
 
 def varied(form: DigitalFormat, axis: str, value: Any) -> DigitalFormat:
-    """Return a format with another value of an axis; a time step is no part of a format."""
+    """Return a format with another value of an axis; the axis of time steps does not change the format."""
     if axis == "weight_bits":
         return replace(form, weights=replace(form.weights, bits=value))
     if axis == "register_bits":
@@ -144,7 +144,7 @@ def varied(form: DigitalFormat, axis: str, value: Any) -> DigitalFormat:
 
 
 class Sweeps(NamedTuple):
-    """The sweeps of the panels, by the name of the dictionary; `steps` by the width of registers."""
+    """The sweeps of each panel; keys are names of dictionaries or, in `steps`, widths of registers."""
 
     bits: dict[str, Sweep]
     refined: dict[str, Sweep]
@@ -154,7 +154,7 @@ class Sweeps(NamedTuple):
 
 
 def patches(n: int, *, seed: int) -> np.ndarray:
-    """Return patches of photographs, without mean and of norm one, in one channel."""
+    """Return patches of photographs in one channel; each patch has mean zero and norm one."""
     images = photographs()
     return normalise(
         remove_mean(random_patches(images, SIDE, n, rng=seed, least_contrast=LEAST_CONTRAST))[0]

@@ -37,7 +37,7 @@ from solvers import (
 KERNEL_SIDE = 8
 STRIDE = 4
 N_KERNELS = 224
-# Penalty for images with a local contrast of about one: 52 x 52 pixels take about 440 coefficients.
+# Penalty for a local contrast of about one: a code of 52 x 52 pixels has about 440 nonzero coefficients.
 PENALTY = 0.4
 CODED = "camera"
 LEARNED_FROM = ("china", "flower", "astronaut", "coffee", "rocket")
@@ -49,7 +49,7 @@ REPEATS = 3
 
 
 class Curve(NamedTuple):
-    """The progress of a solver to the optimum: seconds, certified gap and steps for each tolerance."""
+    """The progress of a solver towards the optimum: seconds, certified gap and steps for each tolerance."""
 
     seconds: np.ndarray
     # Certified gaps, in units of 1/2 ||image||^2.
@@ -110,7 +110,7 @@ def follow(
     *,
     repeats: int = 1,
 ) -> tuple[Curve, SparseCodingResult]:
-    """Return the work of a solver for each tolerance, from image to certified code, and the last result."""
+    """Return the curve of a solver, from an image to certified codes, and the solver's last result."""
     solve(fresh(problem), tol=1.0)
     seconds, gaps, n_steps = [], [], []
     for tol in tols:

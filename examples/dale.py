@@ -75,7 +75,7 @@ def run_lateral(problem: LassoProblem, n_rounds: int) -> Course:
 
 
 def random_problem(n_features: int, n_atoms: int) -> LassoProblem:
-    """Return the problem of a mixture of five random atoms, sparse and non-negative, with a little noise."""
+    """Return the problem of a noisy mixture of five random atoms, which are sparse and non-negative."""
     rng = np.random.default_rng(0)
     atoms = rng.random((n_atoms, n_features)) * (rng.random((n_atoms, n_features)) < 0.3)
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
@@ -84,7 +84,7 @@ def random_problem(n_features: int, n_atoms: int) -> LassoProblem:
 
 
 def photograph_problem(n_samples: int) -> LassoProblem:
-    """Return the problem of a held-out patch; its atoms are learned from photographs in two channels."""
+    """Return the problem of a held-out patch, with atoms learned from photographs in two channels."""
     signals, tested = split_patches(photographs(), 8, n_samples, 1, contrast=0.1)
     learner = learn_dictionary(
         signals, 256, settings=LearningSettings(penalty=PENALTY), n_samples=n_samples, rng=0

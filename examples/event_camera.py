@@ -6,16 +6,16 @@ The levels, which can be computed from the events, are therefore within c of the
 Brightness is linear in time between looks, and an event has the time at which the line crosses a level.  The
 model has no noise, and brightness is the pixel value; real cameras take its logarithm.
 
-The picture is cut into patches, and each patch has a network of spiking neurons.  At its time, each event
-adds c times its pixel's entry of every atom to the drive of the network, which never stops: there are no
-frames.  The rates of a window code the mean of the levels in the window, with the weights of the smooth
-window.  Each code is certified against this mean, independently of the network (`solvers.certificate`).
+The picture is cut into patches, and each patch has a network of spiking neurons.  At the time of an event,
+the drive of every neuron changes by c times the entry of the neuron's atom at the pixel.  The network never
+stops: there are no frames.  The rates of a window code the mean of the levels in the window, with the weights
+of the smooth window.  Each code is certified against this mean, by `solvers.certificate` and not the network.
 
-There is no leak, so potentials of silent neurons sink without end, and a neuron that is needed later would be
-late.  Therefore potentials below zero are set to zero at the beginning of each window.  Other ways are
-compared: the same network with potentials as they were, or from rest in each window; a stream, which takes
-the events of a window at once and refines its codes to a tolerance; and frames, the picture at the end of
-each window.
+There is no leak, so potentials of silent neurons sink without end, and such a neuron would fire too late
+when it is needed.  Therefore potentials below zero are set to zero at the beginning of each window.  For
+comparison, the same network keeps its potentials, or starts from rest in each window.  A stream takes the
+events of a window at once, and refines its codes to a tolerance.  Finally, the picture at the end of each
+window is coded as a frame.
 
     python -m examples.event_camera [--output DIR] [--windows NUMBER] [--shift PIXELS] [--threshold LEVEL]
 """
@@ -92,7 +92,7 @@ def patches_of(picture: np.ndarray) -> np.ndarray:
 
 
 def sources_of(events: Events) -> tuple[np.ndarray, np.ndarray]:
-    """Return the patch and the source of each event; a pixel has a source for brighter and for darker."""
+    """Return the patch and the source of each event; a pixel has two sources, one for each sign."""
     numbers = np.arange(SIDE * SIDE, dtype=float).reshape(SIDE, SIDE)
     of_patch = extract_patches(numbers, PATCH_SIDE, stride=PATCH_SIDE).astype(int).reshape(-1, N_PIXELS)
     patch, place = np.empty((2, SIDE * SIDE), dtype=int)
@@ -108,7 +108,7 @@ def steps_of(threshold: float) -> np.ndarray:
 
 
 def bump_share(places: np.ndarray) -> np.ndarray:
-    """Return the share of the smooth window's weight after each place, from 0 to 1, in the window."""
+    """Return the share of the smooth window's weight that lies after each place, a number from 0 to 1."""
     return 1.0 - places**3 * (10.0 - 15.0 * places + 6.0 * places * places)
 
 

@@ -52,7 +52,7 @@ class Check(NamedTuple):
 
 
 def check_gradients(network: TwoPhaseNetwork, signals: np.ndarray, penalty: float) -> Check:
-    """Compare updates with the gradients at the codes that very long phases give.
+    """Compare updates with the gradients at the true codes, which very long phases give.
 
     The gradients are ``(B a - x) a^T`` and ``(H - F B) a a^T``; for a single signal they have rank one.
     """
@@ -100,7 +100,7 @@ def compared(product: Any, size: Any, true_size: Any) -> tuple[Any, Any]:
 
 
 def draw_check(check: Check, axes: np.ndarray) -> None:
-    """Draw errors in the upper row, cosines in the lower row; F and B have equal updates, on the left."""
+    """Draw errors above cosines; the left panels show F and B together, because their updates are equal."""
     for m, (row, measure) in enumerate(zip(axes[::-1], ("cosine", "relative error"), strict=True)):
         for layer, ax in enumerate(row):
             for r, (readout, colour) in enumerate(zip(READOUTS, (ORANGE, BLUE), strict=True)):

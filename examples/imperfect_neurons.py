@@ -1,12 +1,12 @@
 """Imperfect neurons, repaired by stages: certified gaps against the size of each imperfection. Two minutes.
 
-Patches of photographs are coded with atoms that a two-phase network has learned, by neurons on a clock that
-leak, are refractory, differ from each other, are noisy or lose spikes, or whose synapses have different
-delays.  Patches are in two channels, so that all weights inhibit.  Three curves have codes from the rates of
-one run, from stages (`solve_spiking`), and from stages of neurons in integers (`solve_digital`).  The fourth
-has the same patches in one channel, in stages, with signed atoms and codes: two neurons for each atom excite
-each other.  Curves are medians over patches and seeds.  A ring marks the knee, up to which all medians are
-good: for rates at most twice the gap of perfect neurons, for stages at most `tol`.
+Networks on a clock code patches of photographs, with atoms that a two-phase network has learned.  Their
+neurons leak, are refractory, differ from each other, are noisy or lose spikes, or their synapses have
+different delays.  Patches are in two channels, so that all weights inhibit.  Three curves have codes from the
+rates of one run, from stages (`solve_spiking`), and from stages of neurons in integers (`solve_digital`).
+The fourth curve has the same patches in one channel, coded in stages, with signed atoms and codes; the two
+neurons of an atom excite each other.  Curves are medians over patches and seeds.  A ring marks the knee, up
+to which all medians are good: for rates at most twice the gap of perfect neurons, for stages at most `tol`.
 
     python -m examples.imperfect_neurons [--output DIR] [--signals N] [--seeds N] [--duration T] [--samples N]
 """

@@ -1,6 +1,6 @@
 """A photograph with missing pixels, filled in by sparse codes with masks: ten seconds.
 
-One picture lacks half of the pixels, another lines of letters and scratches.  Every overlapping 8 x 8 patch
+One picture lacks half of its pixels, another has text and scratches over it.  Every overlapping 8 x 8 patch
 is coded in cosine waves from its known pixels: one call codes all patches, each with its own mask.  The codes
 predict missing pixels, and overlapping patches are averaged.  The penalty of a wave is proportional to its
 frequency, as natural images have less energy at high frequencies.  The result is compared with the mean of
@@ -21,7 +21,7 @@ from solvers import LassoProblem, SparseCodingResult, solve_active_set
 
 SIDE = 8
 N_WAVES = 12
-# Penalty of a wave with half a period in a patch, and the constant wave's share of this penalty.
+# Penalty of a wave with half a period in a patch; the constant wave has LEAST_FREQUENCY times this penalty.
 PENALTY = 0.002
 LEAST_FREQUENCY = 0.3
 GAP = 1e-4

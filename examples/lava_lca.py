@@ -1,9 +1,9 @@
 """Lava's locally competitive algorithm (LCA) with its parameters, in floats and in Lava's integers.
 
-`LCA1Layer` and `LCA2Layer` have the parameters of the lava-optimization processes of the same names, and
-compute what their models compute, step by step: mantissas have eight bits and a sign, messages 24 bits, tau
-is a multiple of 2^-24, and quotients round downwards.  Unlike the neurons of `snn`, these neurons leak and
-send a graded message in every step; only the residual layer spikes.
+`LCA1Layer` and `LCA2Layer` have the parameters of lava-optimization's processes with these names, and
+compute the same numbers in each step.  In integers, mantissas have eight bits and a sign, messages have 24
+bits, tau is a multiple of 2^-24, and quotients round downwards.  Unlike the neurons of `snn`, these neurons
+leak and send a graded message in every step; only the residual layer spikes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from snn.digital.format import FixedPoint, exponent_for, mantissas_of
 from solvers import LassoProblem
 
 MESSAGE_BITS, WEIGHT_BITS, DECAY_BITS = 24, 8, 24
-# Exponents of weights, and largest potential: sums of weights times messages, and potentials times decay
-# factors, are then below 2^62.
+# With these exponents of weights and this largest potential, sums of weights times messages, and potentials
+# times decay factors, are below 2^62.
 EXPONENTS = range(-24, 9)
 LARGEST_POTENTIAL = 2**36
 
@@ -29,7 +29,7 @@ LARGEST_POTENTIAL = 2**36
 class LCARun:
     """The state of a network at the end of a run.
 
-    `v1` is the message of the last step, which is the code.  `voltage` has the potentials, and `residual` has
+    `v1` is the code, sent as the message of the last step.  `voltage` has the potentials, and `residual` has
     the last message of the residual layer, or None.  `n_messages` counts nonzero entries of messages,
     `n_saturated` counts entries beyond 24 bits.
     """
@@ -44,7 +44,7 @@ class LCARun:
 class _Layers:
     """A network, and the operations on its numbers that differ between floats and integers."""
 
-    # Integer to which `of` scales the largest input.
+    # The method `of` scales inputs so that the largest input becomes this integer.
     largest: ClassVar[int]
 
     def __init__(self, arithmetic: str, threshold: float, tau: float, tau_exp: int) -> None:
@@ -85,7 +85,7 @@ class _Layers:
             # Choose the smallest exponent at which no mantissa saturates.
             exponent = exponent_for(_mantissas(None), matrix)
             matrix, threshold = np.ldexp(matrix, -exponent), round(threshold)
-        # A mantissa of tau between 1/2 and 1 keeps the bits of tau times the weights.
+        # With tau as a mantissa between 1/2 and 1, the product of tau and the weights keeps its bits.
         mantissa, tau_exp = math.frexp(tau)
         options: dict[str, Any] = {"weights_exp": exponent, "threshold": threshold}
         options |= {"tau": mantissa, "tau_exp": tau_exp, "arithmetic": arithmetic}
@@ -96,10 +96,10 @@ class _Layers:
         return network
 
     def connection(self, weights: np.ndarray, exponent: int) -> tuple[np.ndarray, int]:
-        """Return weights as a connection holds them: in integers as mantissas of 8 bits, and an exponent.
+        """Return the weights of a connection and an exponent; in integers, weights are mantissas of 8 bits.
 
-        Mantissas are truncated towards zero and saturate at 8 bits plus a sign.  If both signs occur, the
-        sign takes the place of the lowest bit: mantissas are even, rounded downwards.
+        Mantissas are truncated towards zero and saturate at 8 bits plus a sign.  If both signs occur,
+        the sign needs the lowest bit: mantissas are then rounded downwards to even numbers.
         """
         if not self.is_fixed:
             return np.ldexp(weights, exponent), 0
@@ -111,7 +111,7 @@ class _Layers:
         return np.maximum(mantissas, 1 - 2**WEIGHT_BITS), exponent
 
     def vector(self, name: str, values: ArrayLike, bits: int) -> np.ndarray:
-        """Return a vector of the arithmetic, truncated towards zero in integers."""
+        """Return values as floats or, in integer arithmetic, as integers truncated towards zero."""
         vector = np.asarray(values, dtype=float)
         if self.is_fixed and np.abs(vector).max() >= 2 ** (bits - 1):
             raise ValueError(f"{name} must fit into {bits} bits; got {np.abs(vector).max():.3g}")
@@ -193,10 +193,10 @@ class LCA1Layer(_Layers):
 
     @classmethod
     def _numbers(cls, problem: LassoProblem, signal: int, tau: float) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return W, the correlations, and the factor of the correlations in the bias."""
+        """Return W, the correlations, and the factor from the correlations to the bias."""
         return (np.eye(problem.n_atoms) - problem.gram) * tau, problem.correlations[signal], tau
 
-    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses both
+    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses infinity and NaN
     def run(self, n_steps: int) -> LCARun:
         """Run `n_steps` more steps."""
         for _ in range(n_steps):
@@ -208,7 +208,7 @@ class LCA1Layer(_Layers):
 
 
 class LCA2Layer(_Layers):
-    """LCA in two layers: the second accumulates the residual, and sends it beyond `spike_height`.
+    """LCA in two layers: neurons of the second add up the residual, and send sums above `spike_height`.
 
     With S the soft threshold and D the dictionary, one atom a row::
 
@@ -252,7 +252,7 @@ class LCA2Layer(_Layers):
         """Return D, the signal, and the factor of the signal in the input."""
         return np.asarray(problem.dictionary), problem.signals[signal], 1.0
 
-    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses both
+    @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses infinity and NaN
     def run(self, n_steps: int) -> LCARun:
         """Run `n_steps` more steps."""
         for _ in range(n_steps):

@@ -39,7 +39,7 @@ from examples._data import handwritten_digits, held_out, photographs, random_net
 from snn import Clock, NetworkState, SpikeTrain, simulate
 from snn.pictures import TIME_LABEL
 
-# Number of training patches, which are drawn once and used again if a run has more samples.
+# Number of training patches, which are drawn once; a run with more samples uses patches again.
 N_PATCHES = 100_000
 # Numbers of samples at which the objective is evaluated.
 MARKS = (0, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000)
@@ -69,7 +69,7 @@ class Task:
 
 
 def task(name: str, n_signals: int = N_PATCHES, n_held_out: int = 10_000) -> Task:
-    """Return a task; its patches have no mean and unit norm, and are in + and - channels."""
+    """Return a task; patches have mean zero and norm one, and are split into + and - channels."""
     if name == "digits":
         signals, others = held_out(handwritten_digits())
         # The penalty is a ninth of the norm of a digit, nearly the same share as in the other tasks.

@@ -2,11 +2,11 @@
 
 The signals are handwritten digits of 8 x 8 pixels.  Weights F, B and H are integers of 8 bits, and every
 step, spike count and change of a weight is an integer.  A sample runs at gamma = 0 and then, from the final
-state, at gamma = 3/4.  Potentials never saturate here, so that potentials and spikes give the accumulated
-soma current of a phase: the threshold times the spikes, plus the gain of the potential.  A weight changes by
-the shifted product of a current of 10 bits and a spike count.
-The table has the consistency of H, 1 - ||H - F B|| / ||H||.  If it is below 1, atoms inhibit each other by
-more or less than their overlap, and their codes are not exactly those of the LASSO.
+state, at gamma = 3/4.  Potentials never saturate here, so that the accumulated soma current of a phase is
+the threshold times the number of spikes, plus the increase of the potential.  A weight changes by the product
+of a current of 10 bits and a spike count, shifted to the right.
+The table has the consistency of H, 1 - ||H - F B|| / ||H||.  If the consistency is below 1, atoms inhibit
+each other by more or less than their overlap, and their codes are not exactly those of the LASSO.
 
     python -m examples.learn_in_integers [--output DIR] [--samples N] [--atoms N]
 """
@@ -30,8 +30,8 @@ PENALTY, SCALE, DURATION, STEP = 0.1, 4.0, 16.0, 1 / 8
 KAPPA = 0.75  # strength of the feedback: 1 - kappa is a shift by two bits
 F_SHIFT, H_SHIFT, DECAY_SHIFT = 11, 6, 13
 ONE = 128  # integer of a weight of 1; the largest weight is 127
-# Integer of a threshold of 1.  In a step of 1/8, 481 / 4096 of a current decays, and 69760 * 481 / 4096 is
-# 64 * 128, so that a synapse of the chip has the learned integer times 2^6.
+# Integer of a threshold of 1.  A current loses 481 / 4096 of its value in a step of 1/8.  69760 * 481 / 4096
+# is nearly 64 * 128, so that the weight of a synapse on the chip is the learned integer times 2^6.
 THRESHOLD = 69760
 CHIP = DigitalFormat(
     weights=FixedPoint(bits=8, exponent=6), potential_bits=26, current_bits=26, threshold=THRESHOLD
@@ -76,7 +76,8 @@ class IntegerWeights:
         gained = THRESHOLD * (second - first) + raised - risen
         g_d = self.register(gained[:n_inputs], 12)
         fired, code = (second - first)[n_inputs:], second[n_inputs:]
-        # g_h is four times (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa.
+        # g_h is four times (1 - kappa) H (a_0 - a_kappa) + (1 - kappa) e_0 - e_kappa, with the spikes a and
+        # the gains e of potentials in the two phases.
         g_h = -(self.lateral @ fired) * (THRESHOLD // ONE) + risen[n_inputs:] - 4 * raised[n_inputs:]
         g_h = self.register(g_h, 14)
         for weights, change, bits in (
@@ -102,7 +103,7 @@ class IntegerWeights:
 
 
 def learned(signals: np.ndarray, tested: np.ndarray, start: np.ndarray, **how: bool) -> tuple:
-    """Return the network after learning, its held-out objectives on the way, and spikes per sample."""
+    """Return the network after learning, held-out objectives during learning, and the spikes per sample."""
     weights, curve, n_spikes = IntegerWeights(start, **how), [], 0
     for k, signal in enumerate(signals):
         if k % max(len(signals) // 10, 1) == 0:

@@ -34,7 +34,7 @@ from examples._data import grey_photograph, photograph_as_it_comes
 from solvers import ConvolutionalDictionary, LassoProblem, solve_active_set
 
 KERNEL_SIDE, CROP_SIDE = 8, 64  # pixels
-# Penalty in units of brightness from 0 to 1: the 4,096 pixels of a crop take some 200 coefficients.
+# Penalty in units of brightness from 0 to 1: the 4,096 pixels of a crop take about 200 coefficients.
 PENALTY = 0.1
 LEARNED_FROM = ("astronaut", "coffee", "rocket", "china", "flower")
 HELD_OUT = ("camera", "coins", "brick")

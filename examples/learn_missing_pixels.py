@@ -58,7 +58,7 @@ class Way(NamedTuple):
         if self.filled:
             # Missing pixels are zero, which is the mean of the centred known pixels.
             return split_channels(normalise(centred)[0]), None
-        # The norm of the known pixels is a share of the expected norm of the whole patch, 1.
+        # Whole patches have norm 1: known pixels get the square root of their share of the patch as norm.
         scales = np.sqrt(n_known / patches.shape[1])
         return split_channels(scales * normalise(centred)[0]), np.hstack([known, known])
 

@@ -34,7 +34,7 @@ PENALTY = 0.1
 LEAST_CONTRAST = 0.4
 N_CODED = 300  # number of held-out patches that the networks themselves code
 BITS = (4, 5, 6, 7, 8, 9, 10, 11, 12)
-# Duration of coding in time constants, so long that weights limit the codes, and not the duration.
+# Duration of coding in time constants, so long that only the weights limit the accuracy of codes.
 DURATION = 200.0
 SEED = 0
 ROUNDED = "rounded after learning"
@@ -66,7 +66,7 @@ def objective_of_codes(network: TwoPhaseNetwork, signals: np.ndarray, scale: flo
     The penalty of an atom is proportional to its norm: otherwise large atoms would evade the penalty.
     """
     penalty = PENALTY * np.linalg.norm(network.feedback, axis=0)
-    # A vanished atom has a small positive penalty, so that its neuron stays silent.
+    # An atom of zeros gets a small positive penalty, so that its neuron stays silent.
     driven = scale * np.maximum(penalty, 1e-3)
     try:
         codes = network.code(scale * signals, penalty=driven, duration=DURATION, n_jobs=1) / scale

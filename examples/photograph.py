@@ -45,7 +45,7 @@ HEIGHT, WIDTH = 424, 640
 PATCH_SIZE = 8
 N_ATOMS = 256
 PENALTY = 0.05  # penalty in units of the signals, whose pixels are from 0 to 1
-# Longest run, in time constants: one patch of four thousand needs a little more than the default.
+# Longest run, in time constants; one of four thousand patches needs a little more than the default.
 MAX_DURATION = 30_000.0
 TOL = 1e-3
 RATE_TOL = 1e-2

@@ -1,7 +1,7 @@
 """Record the runs that docs/interactive.md shows, in a minute.
 
 Networks of spiking neurons code pieces of photographs at many penalties, as `solve_spiking` does, with atoms
-of a network that has learned.  One file of JavaScript has every spike, the codes at many times and their
+that another network has learned.  One file of JavaScript has every spike, the codes at many times and their
 certified gaps; a browser opens this file without a server.
 
     python -m examples.record_runs [--output docs/_static]
@@ -67,7 +67,7 @@ def text_of(values: np.ndarray, kind: str) -> str:
 
 
 def rows_of(histories: Sequence[CodeHistory]) -> list[int]:
-    """Return the atoms that have a row in the page: the largest optimal entries at any penalty."""
+    """Return the atoms that get a row on the page: their optimal entries, at any penalty, are largest."""
     largest = np.max([history.optimum for history in histories], axis=0)
     return np.argsort(-largest, kind="stable")[:N_ROWS].tolist()
 

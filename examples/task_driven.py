@@ -71,7 +71,7 @@ def loss_gradient(classifier: LogisticRegression, codes: np.ndarray, labels: np.
 
 
 def learn_for_the_task(start: np.ndarray, training: Data, test: Data, n_epochs: int) -> Learned:
-    """Return atoms moved by Adam along the classifier's loss; the classifier is fitted anew each epoch."""
+    """Return atoms after Adam's steps on the classifier's loss; each epoch ends with a new classifier."""
     rng = np.random.default_rng(0)
     atoms, classifier = start.copy(), fitted(start, training)
     errors = [error(atoms, classifier, test)]

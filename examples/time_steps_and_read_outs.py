@@ -137,8 +137,8 @@ def certified_gaps(
 ) -> np.ndarray:
     """Return the certified gap at each time, in units of half the squared norm of the only signal.
 
-    The code is the better of two codes: the smooth rates, and max(u, 0) / theta of the currents u that these
-    rates cause.
+    The code is the better of two codes: the smooth rates, and max(u, 0) / theta with the currents u that the
+    smooth rates cause.
     """
     smooth = np.array([spikes.smooth_rate(stop=time) for time in times])
     currents = network.soma_bias + np.array([network.weights.transpose_product(rate) for rate in smooth])

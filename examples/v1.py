@@ -44,7 +44,7 @@ FRAME = 10.0  # duration of a frame, in ms
 LARGEST_RATE = 100.0  # largest rate of an ON or OFF cell, in spikes a second
 LEAST_RATE = 10.0  # least rate at the best grating of a neuron that is analysed, in spikes a second
 ADAPTING = FREQUENCIES[2]
-# Time of adaptation, in time constants; relative rise of a threshold for one spike in a time constant.
+# Time constant of adaptation; relative rise of a threshold at a rate of one spike in a synaptic time constant.
 ADAPTATION, STRENGTH = 100.0, 1.0
 # A grating is shown for two cycles, of which the second cycle is analysed.
 SECONDS = 2.0 / TEMPORAL_FREQUENCY
@@ -150,14 +150,14 @@ class Cortex:
         return Stimulus(drive_times=times, drive=self.drive(frames))
 
     def poisson(self, orientation: float, frequency: float, rng: int) -> Stimulus:
-        """Return a grating through ON and OFF cells that fire Poisson spikes; its mean is the `film`."""
+        """Return the Poisson spikes of ON and OFF cells for a grating; their mean drive is that of `film`."""
         times, frames = drifting(orientation, frequency)
         gain = LARGEST_RATE * TIME_CONSTANT / 1000.0 / frames.max()
         spikes = SpikeTrain.poisson(frames * gain, [*times, STOP], rng=rng)
         return Stimulus(spikes=spikes, weights=self.dictionary.T / (SCALE * gain))
 
     def adapted(self, orientation: float, frequency: float, strength: float) -> SpikingNetwork:
-        """Return the network after eight seconds of a grating; spikes raise thresholds, which then decay."""
+        """Return the network after eight seconds of a grating; spikes raise thresholds for some time."""
         times, frames = drifting(orientation, frequency)
         simulator, rested = Simulator(self.network, time=FLOOR), self.network.firing_threshold
         rise, part = np.zeros(len(rested)), 10  # frames between two changes of thresholds

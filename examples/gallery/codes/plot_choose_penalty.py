@@ -3,10 +3,10 @@ Which penalty?  Ask a grid search
 =================================
 
 The objective cannot choose its own penalty: it is smallest if the penalty is zero.  The
-score of ``SpikingSparseCoder`` can: it hides some pixels, codes the others, and
-measures how well the code predicts the hidden pixels.  So ``GridSearchCV`` needs only
-noisy data to find ``alpha``.  Here the digits without noise are known, so the choice
-can be checked.
+score of ``SpikingSparseCoder`` can choose a penalty: the score hides some pixels, codes
+the others, and measures how well the code predicts the hidden pixels.  So
+``GridSearchCV`` needs only noisy data to find ``alpha``.  Here the digits without noise
+are known, so the choice can be checked.
 """
 
 import matplotlib.pyplot as plt
@@ -57,5 +57,5 @@ plt.show()
 
 # %%
 # Both panels have nearly the same best penalty, though the score uses only noisy
-# pixels.  Most of the energy that it measures is noise, so the score is small.  The
+# pixels.  Most of the energy of hidden pixels is noise, so the score is small.  The
 # coder also works in a pipeline with other steps of scikit-learn: :doc:`/scikit_learn`.

@@ -4,7 +4,7 @@ Operations that an answer costs
 
 Seconds measure how fast a program is; operations measure the work of an algorithm on
 any machine.  A synaptic operation is one addition: a spike reaches one neuron.  FISTA
-takes products with the Gram matrix: one multiply-add for each entry that is used.
+multiplies by the Gram matrix: each entry that is used takes one multiply-add.
 """
 
 import matplotlib.pyplot as plt
@@ -51,8 +51,8 @@ plt.show()
 
 # %%
 # In these coherent waves the network takes a third to an eighth of the operations of
-# FISTA, and additions instead of multiply-adds.  To read a code from the spikes and to
-# know how good it is costs at least half as much again, on a processor next to the
-# chip.  The active-set method, which is optimal at any accuracy, takes the fewest
-# operations for gaps below 2 %.  :doc:`/operations` explains the counts, and estimates
-# energies.
+# FISTA, and additions instead of multiply-adds.  A processor next to the chip
+# reads the code from the spikes and measures how good the code is, which costs at least
+# half as many operations again.  The active-set method, which is optimal at any
+# accuracy, takes the fewest operations for gaps below 2 %.  :doc:`/operations` explains
+# the counts, and estimates energies.

@@ -19,7 +19,7 @@ patches = random_patches([image], 8, 20, rng=0, least_contrast=0.5)
 signals = normalise(remove_mean(patches)[0])[0]
 problem = LassoProblem(overcomplete_dct(8, 256), signals, penalty=0.1)
 
-# For each curve: a method of the registry, and the smallest tolerance.
+# Each curve has a method, by its name in METHODS, and a smallest tolerance.
 read_outs = {
     "spike rates": ("spiking_rate", 1e-3),
     "average currents": ("spiking_current", 3e-4),
@@ -45,7 +45,8 @@ plt.show()
 
 # %%
 # Spike rates need ten times as many spikes for each further digit: their error falls as
-# 1 / time.  A smooth window, in which early and late spikes count less, is quicker.
+# 1 / time.  A smooth window, in which early and late spikes count less, needs fewer spikes.
 # With refinement, the default of :func:`solvers.solve_spiking`, the network runs again
-# on the residual of its first code, with spikes of smaller weight: then each further
-# digit takes about the same number of spikes.  :doc:`/theory` has the derivation.
+# on the residual of its first code, with spikes of smaller weight.  Each further digit
+# of accuracy then takes about the same number of spikes.  :doc:`/theory` has the
+# derivation.

@@ -29,7 +29,7 @@ dictionary = overcomplete_dct(8, 256)
 
 
 def code(options, *, cold=False):
-    """Return the spikes of the median patch, and the largest gap, of each frame."""
+    """Return the median number of spikes and the largest gap of patches, per frame."""
     stream = SparseCodingStream(dictionary, penalty=0.3)
     figures = []
     for patches in frames:
@@ -74,7 +74,7 @@ plt.show()
 
 # %%
 # While little changes, most patches take no spike at all: the code of the frame before
-# is still good enough.  At the cut no old code is of use, and the stream starts from
-# nothing, as the network without memory always does.  The last stream never takes more
-# than 20 spikes a patch: its codes are rougher, and their gaps say how much.  The
-# dotted line is the tolerance of the others.
+# is still good enough.  At the cut the old codes are useless, and the stream starts
+# from nothing, as the network without memory always does.  The last stream never takes
+# more than 20 spikes a patch: its codes are less accurate, as their certified gaps
+# show.  The dotted line is the tolerance of the other two runs.

@@ -38,6 +38,6 @@ plt.show()
 # %%
 # Patches have 64 pixels.  Each doubling lowers the objective by about 8 %, and two
 # seeds agree on a tenth of the atoms: photographs have no true number of atoms.  If
-# signals are made of a certain number of atoms, the objective has a corner there, seeds
-# agree, and larger dictionaries have atoms that are alike:
+# signals are made of a certain number of atoms, the curve bends sharply at this number,
+# seeds agree, and larger dictionaries have atoms that are alike:
 # :doc:`/dictionary_learning`, section 12.

@@ -4,7 +4,7 @@ Atoms that spikes learn from a photograph
 
 Which atoms suit photographs?  A network of two phases learns them: it codes a patch,
 then codes it again while a little of its own reconstruction is fed back, and each
-synapse changes by what its two neurons observed.  Patches have no mean and norm one.
+synapse changes by what its two neurons observed.  Patches have mean zero and norm one.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,10 @@
 A learning rule of one's own
 ============================
 
-A rule is a value: a class that changes the weights by what the neurons observed.  Here
-homeostasis is added to the rule of the library: a neuron that has just fired pays a
-larger penalty, and one that was silent for some signals a smaller one.  Is the work
-divided more evenly?
+A learning rule is an object that changes the weights by what the neurons observed.
+Here homeostasis is added to the rule of the library: a neuron that has just fired pays
+a larger penalty, and a neuron that was silent for some signals pays a smaller penalty.
+Do the neurons share the work more evenly?
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ class Homeostasis(UsageSteps):
     """Weight the penalty of each neuron by how long it has been silent."""
 
     def penalty_weights(self, thresholds, silence, memory):
-        """Return 1.2 for a neuron that has just fired, less for each silent signal."""
+        """Return 1.2 for a neuron that just fired, and less with each silent signal."""
         return 0.8 + 0.4 * np.exp(-silence / 8.0)
 
 
@@ -36,8 +36,8 @@ patches = random_patches([image], 8, 6_000, rng=0, least_contrast=0.5)
 signals = normalise(remove_mean(patches)[0])[0]
 
 # %%
-# Both rules learn from the same patches in the same order.  Exact codes then tell how
-# often each atom is used.
+# Both rules learn from the same patches in the same order.  Exact codes then
+# show how often each atom is used.
 
 figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
 for name, rule in (("UsageSteps", UsageSteps()), ("Homeostasis", Homeostasis())):

@@ -3,9 +3,9 @@ A sensor drives a network
 =========================
 
 The input of a network may change while it runs.  Here a sensor sends an event whenever
-its brightness has changed by a tenth, and each event changes the drive of a neuron for
-good.  A second source sends spikes that inhibit it for a moment.  Both act at their
-exact times.
+its brightness has changed by a tenth, and each event permanently changes the drive of
+a neuron.  A second source sends spikes that inhibit the neuron for a moment.  Events
+and spikes act at their exact times.
 """
 
 import matplotlib.pyplot as plt
@@ -63,8 +63,8 @@ potential.legend(ncols=2, loc="upper left", fontsize="small")
 plt.show()
 
 # %%
-# The brighter the input, the faster the neuron fires.  The charge that the drive has
-# brought equals the number of spikes plus the charge left in the potential, to
-# rounding.  The three inhibiting spikes take one and a half thresholds of charge, so
-# the neuron falls behind by one or two spikes.  :doc:`/live_input` explains it, and
-# ``python -m examples.event_camera`` does it with a photograph.
+# The brighter the input, the faster the neuron fires.  Up to rounding, the charge
+# that the drive has brought equals the number of spikes plus the charge left in the
+# potential.  The three inhibiting spikes take one and a half thresholds of charge, so
+# the neuron falls behind by one or two spikes.  :doc:`/live_input` explains inputs
+# that change, and ``python -m examples.event_camera`` sends a photograph as events.

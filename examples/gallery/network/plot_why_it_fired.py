@@ -2,8 +2,8 @@
 Why did this neuron fire?
 =========================
 
-Between two spikes of a neuron everything is known: which spikes arrived, with which
-weight, and how much charge each spike has brought so far.  ``explain`` adds it up.
+All causes of a spike are known: which spikes arrived since the neuron last fired, and
+how much charge each arriving spike has brought.  ``explain`` adds up these charges.
 Here a network codes a handwritten digit by 300 other digits.
 """
 
@@ -53,4 +53,4 @@ plt.show()
 # %%
 # With only its drive, the neuron would have fired much earlier, since its atom
 # resembles the signal.  Neurons with similar atoms take part of its charge away.  The
-# bars add up to the threshold exactly, not nearly.
+# bars add up exactly to the threshold.
