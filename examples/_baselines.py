@@ -40,7 +40,7 @@ class LearningCurve:
 
     @property
     def dictionary(self) -> np.ndarray:
-        """The last of the dictionaries, shape (n_atoms, n_features)."""
+        """The dictionary at the last mark, shape (n_atoms, n_features)."""
         return self.dictionaries[-1]
 
 
@@ -63,10 +63,10 @@ def learn_by_gradient_descent(
         D <- D - step A^T (A D - X)
         d_i <- max(d_i, 0) / ||max(d_i, 0)||
 
-    Only atoms in use change, and none vanishes, however large the step.  The best step is of the order of one
-    over the mean energy ||x||^2 of the signals.  Samples come in the order of `learn_dictionary` with the
-    same `rng`.  `marks` are increasing numbers of samples; the dictionary is kept at the end of the batch
-    that reaches a mark.  The mark 0 is the start.
+    Only atoms in use change, and no atom vanishes, whatever the step.  The best step is of the order of one
+    over the mean energy ||x||^2 of the signals.  Samples have the order in which `learn_dictionary` takes
+    them with the same `rng`.  `marks` are increasing numbers of samples; the dictionary is kept at the end of
+    the batch that reaches a mark.  The mark 0 stands for the first dictionary.
     """
     dictionary = unit_norm(start)
     gram = dictionary @ dictionary.T
@@ -104,7 +104,7 @@ def learn_with_scikit_learn(
     """Learn a dictionary with scikit-learn's `MiniBatchDictionaryLearning` and non-negative codes.
 
     The method is the online algorithm of Mairal, Bach, Ponce and Sapiro (2009), with codes by coordinate
-    descent.  Its `alpha` is our penalty, and its atoms have norm one at most.  From the first batch on, noisy
+    descent.  scikit-learn's `alpha` is the penalty; atoms have norm one at most.  From the first batch on, noisy
     samples replace atoms that no sample has used: little of a random start is left after a few batches.
     With `positive_atoms`, atoms are non-negative too.
     """

@@ -103,7 +103,7 @@ def held_out(data: Data) -> tuple[Data, Data]:
 
 
 def patch_signals(images: list[np.ndarray], side: int, n: int, *, seed: int, contrast: float) -> np.ndarray:
-    """Return random patches without mean and of unit norm, in + and - channels, shape (n, 2 * side**2).
+    """Return random patches of mean zero and norm one, in + and - channels, shape (n, 2 * side**2).
 
     Before normalisation, the norm of each patch without its mean is at least `contrast`.
     """
@@ -127,7 +127,7 @@ def panned_window(
 ) -> np.ndarray:
     """Return the frames of a window that moves to the right over an image, (n_frames, side, side).
 
-    The upper left corner of the window begins at `corner`, and moves by `shift` pixels in each frame.
+    The upper left corner of the window starts at `corner`, and moves by `shift` pixels in each frame.
     Between pixels the image is a cubic spline.
     """
     row, column = np.mgrid[:side, :side].astype(float)

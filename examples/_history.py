@@ -30,7 +30,7 @@ class Stage:
     spikes: SpikeTrain
 
     def code(self, time: float) -> np.ndarray:
-        """Return the code read through the smooth window, at a time since the stage began."""
+        """Return the code at a time after the start of the stage, read through the smooth window."""
         rates = self.spikes.smooth_rate(stop=min(time, self.spikes.stop))
         if len(rates) > len(self.offset):
             rates = np.subtract(*np.split(rates, 2))
@@ -42,7 +42,7 @@ class CodeHistory:
     """The code of one signal while its network runs, with its certificate at each time.
 
     `times` run from 0 to the end of the last stage, closer together at first: t_k = t_end (k / (n - 1))^2.
-    `codes`, shape (n_times, n_atoms), has the best code so far; the last is the code of `solve_spiking`.
+    `codes`, shape (n_times, n_atoms), has the best code so far; the last code is that of `solve_spiking`.
     `duality_gap` bounds E(a) - min E of each code, by `solvers.certificate.optimality`.
     """
 
@@ -67,7 +67,7 @@ class CodeHistory:
 
     @property
     def n_spikes(self) -> np.ndarray:
-        """Number of spikes up to each time, shape (n_times,)."""
+        """The number of spikes up to each time, shape (n_times,)."""
         return np.searchsorted(self.spikes.times, self.times, side="right")
 
     @property
@@ -103,7 +103,7 @@ def code_history(
     times = np.linspace(0.0, 1.0, n_times) ** 2 * (stages[-1].start + stages[-1].spikes.stop)
     codes = np.array([code for _, code in looks] + [_read(stages, time, problem.n_atoms) for time in times])
     gaps = duality_gap(problem.subset(np.zeros(len(codes), dtype=np.int64)), codes)
-    # Keep the best code so far, of the solver's codes and of the codes at `times`.  In a tie, keep the
+    # Keep the best code so far among the solver's codes and the codes at `times`.  In a tie, keep the
     # solver's code.  Leave out codes at `times` that are as good as the solver's last code or better.
     order = np.argsort([*(time for time, _ in looks), *times], kind="stable")
     read = len(looks) + np.arange(n_times)

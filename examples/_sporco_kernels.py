@@ -2,9 +2,9 @@
 
     PYTHON examples/_sporco_kernels.py INPUT.npz OUTPUT.npz {online,batch} N_STEPS
 
-INPUT has `crops`, `start` (kernels) and `penalty`.  OUTPUT has the kernels after five numbers of steps, and
-for each the processor time in seconds and the passes through the crops.  The script imports nothing of this
-project.
+INPUT has `crops`, `start` (kernels) and `penalty`.  OUTPUT has the kernels, the processor time in
+seconds and the passes through the crops, each after five numbers of steps.  The script imports nothing of
+this project.
 """
 
 import sys
@@ -19,8 +19,8 @@ def main() -> None:
 
     inputs = np.load(source)
     penalty, start = float(inputs["penalty"]), np.moveaxis(inputs["start"], 0, -1)
-    # sporco's convolution is circular.  Zeros as wide as a kernel after each crop separate opposite edges.
-    # A side of 72 = 64 + 8 has small factors, which makes Fourier transforms fast.
+    # sporco's convolution is circular.  A margin of zeros, as wide as a kernel, separates opposite edges of a
+    # crop.  A side of 72 = 64 + 8 has small factors, which makes Fourier transforms fast.
     side = start.shape[0]
     crops = np.pad(inputs["crops"], [(0, 0), (0, side), (0, side)])
     marks = {round(n) for n in np.geomspace(2, int(n_steps), 5)}

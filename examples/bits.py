@@ -2,8 +2,8 @@
 
 Three dictionaries have 256 or 128 atoms: random atoms, patches of photographs, and atoms that the two-phase
 network learned from such patches.  Networks in integers code held-out signals, and every code has a certified
-gap.  Curves are medians over the signals; a ring marks the value that suffices for 1 % of 1/2 ||signal||^2.
-`examples.learn_quantised` learns with few bits.
+gap.  Curves are medians over the signals; a ring marks the value that reaches a gap of 1 % of 1/2
+||signal||^2.  `examples.learn_quantised` learns with few bits.
 
     python -m examples.bits [--output DIR] [--signals N] [--duration T] [--samples N] [--bits B [B ...]]
 """
@@ -43,7 +43,7 @@ COLOURS = {"random": BLUE, "patches": ORANGE, "learned": GREEN}
 # Format that the sweeps vary; its weights and drives have enough bits not to limit the results.
 FORM = DigitalFormat(weights=FixedPoint(bits=12), bias=FixedPoint(bits=16))
 
-# Rules of chips with the widths of Loihi: 8 bits of a weight, 13 bits of a drive, registers of 24 bits.
+# Rules of chips, with Loihi's widths: weights of 8 bits, drives of 13 bits, registers of 24 bits.
 RULES = {
     "charge kept": DigitalFormat(),
     "reset to zero, currents wrap (Loihi)": DigitalFormat(reset="zero", current_overflow="wrap"),

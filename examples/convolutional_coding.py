@@ -1,7 +1,7 @@
 """A photograph in convolutional sparse code, found by spikes and by FISTA: a quarter of a minute.
 
 Kernels of 8 x 8 pixels overlap at every fourth row and column of an image.  The code has a non-negative
-coefficient of each kernel at each place.  The kernels are learned by scikit-learn from patches of other
+coefficient of each kernel at each place.  Scikit-learn learns the kernels from patches of other
 photographs.  Spikes and FISTA use the same convolutional dictionary, which is never built as a matrix, and
 both have certified codes at each accuracy.  The active-set method is run for comparison.
 
@@ -82,7 +82,7 @@ def learned_kernels(n_kernels: int = N_KERNELS, *, n_patches: int = 20_000) -> n
         random_state=0,
     )
     with warnings.catch_warnings():
-        # The codes of a few patches are not exact while the learner runs.
+        # During learning, scikit-learn warns that the codes of a few patches are not exact.
         warnings.simplefilter("ignore", ConvergenceWarning)
         learner.fit(patches)
     kernels = learner.components_ / np.linalg.norm(learner.components_, axis=1, keepdims=True)

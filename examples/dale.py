@@ -1,9 +1,10 @@
 """Dale's law: coding neurons excite, interneurons inhibit, and the network still solves the LASSO.
 
 Coding neuron i excites interneuron m by D_im, interneuron m inhibits coding neuron i by D_im, and there are
-no other synapses.  The network never stops; after each round, the last rate of each coding neuron is added to
-its drive, which is a proximal point method.  This network is compared with the same network started from rest
-in each round, and with the network of Tang, Lin and Davies (2017), whose coding neurons inhibit each other.
+no other synapses.  The network never stops.  After each round, the last rate of each coding neuron is added
+to the drive of this neuron: this is a proximal point method.  This network is compared with the same network
+started from rest in each round, and with the network of Tang, Lin and Davies (2017), whose coding neurons
+inhibit each other.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ model has no noise, and brightness is the pixel value; real cameras take its log
 
 The picture is cut into patches, and each patch has a network of spiking neurons.  At the time of an event,
 the drive of every neuron changes by c times the entry of the neuron's atom at the pixel.  The network never
-stops: there are no frames.  The rates of a window code the mean of the levels in the window, with the weights
-of the smooth window.  Each code is certified against this mean, by `solvers.certificate` and not the network.
+stops: there are no frames.  Spike rates in a window code the mean of the levels, both with the weights of
+the smooth window.  Each code is certified against this mean, by `solvers.certificate` and not the network.
 
 There is no leak, so potentials of silent neurons sink without end, and such a neuron would fire too late
 when it is needed.  Therefore potentials below zero are set to zero at the beginning of each window.  For
@@ -51,7 +51,7 @@ MILLISECOND = 1.0  # length of a synaptic time constant in milliseconds, for the
 
 
 class Events(NamedTuple):
-    """Events of the camera."""
+    """The events that the camera sends."""
 
     # Times of the events in synaptic time constants, not decreasing.
     times: np.ndarray
@@ -63,7 +63,7 @@ class Events(NamedTuple):
 
 
 def record(brightness: np.ndarray, interval: float, threshold: float) -> Events:
-    """Return the events of pixels whose brightness, (n_looks, n_pixels), is linear between looks."""
+    """Return the events of pixels; `brightness`, shape (n_looks, n_pixels), is linear between looks."""
     level = np.zeros(brightness.shape[1], dtype=int)
     first = brightness[0]
     times, pixels, signs = [], [], []
@@ -267,7 +267,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     brightness = pan.reshape(n_looks + 1, SIDE * SIDE)
     events = record(brightness, WINDOW / LOOKS, threshold)
     ends = brightness[::LOOKS]
-    # The weighted mean of a window lies at its middle.
+    # The weights of the smooth window have their mean in the middle of a window.
     middles = brightness[LOOKS // 2 :: LOOKS]
     runs = {
         "events, a network that never stops": run_live(events, n_windows, threshold),

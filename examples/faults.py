@@ -37,7 +37,7 @@ def measure(problem: LassoProblem, network: DigitalNetwork, duration: float) -> 
     """Return the median gap of one run and of stages, and the share of signals that stages certify."""
     clock = Clock(STEP, network)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # codes that miss TOL are drawn
+        warnings.simplefilter("ignore")  # codes that miss TOL are drawn too
         once = solve(problem, DigitalOneWindow(time=clock, max_duration=duration), tol=TOL)
         stages = solve(problem, Stages(time=clock, max_duration=duration), tol=TOL)
     return np.median(once.relative_gap), np.median(stages.relative_gap), stages.reached.mean()

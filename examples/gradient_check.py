@@ -1,7 +1,7 @@
 """The gradient as neurons observe it, compared with the true gradient: half a minute.
 
 The two-phase network of Lin and Tang (2018), arXiv:1805.08952, learns from what its neurons observe in two
-phases.  Theorem 3 says that the update is the gradient, up to an error of one over the duration.  Here the
+phases.  By Theorem 3, the update is the gradient up to an error proportional to 1 / duration.  Here the
 update of each weight is compared with the true gradient on patches of a photograph, before and after
 learning.  Updates are read from counted spikes, as in the paper, and from average currents.
 
@@ -45,16 +45,16 @@ def patches() -> tuple[np.ndarray, np.ndarray]:
 class Check(NamedTuple):
     """Cosines (first) and relative errors of updates, for the layers "F, B" and "H"."""
 
-    # Updates by single signals, shape (2, n_readouts, n_layers, n_durations, n_signals).
+    # Measures of the updates by single signals, shape (2, n_readouts, n_layers, n_durations, n_signals).
     alone: np.ndarray
-    # Updates by all signals, shape (2, n_readouts, n_layers, n_durations).
+    # Measures of the updates by all signals together, shape (2, n_readouts, n_layers, n_durations).
     together: np.ndarray
 
 
 def check_gradients(network: TwoPhaseNetwork, signals: np.ndarray, penalty: float) -> Check:
     """Compare updates with the gradients at the true codes, which very long phases give.
 
-    The gradients are ``(B a - x) a^T`` and ``(H - F B) a a^T``; for a single signal they have rank one.
+    The gradients are ``(B a - x) a^T`` and ``(H - F B) a a^T``; gradients for one signal have rank one.
     """
     options: dict[str, Any] = {"penalty": penalty, "kappa": KAPPA, "initial_potential": 0.5}
     _, long = network.run(signals, duration=SETTLING, **options)

@@ -61,7 +61,7 @@ def one(name: str) -> Callable[[float, int, int], Imperfections]:
 
 
 def synaptic_delays(size: float, seed: int, n_neurons: int) -> Imperfections:
-    """Return imperfections with a random delay for each synapse, from zero to twice the mean."""
+    """Return imperfections with a random delay for each synapse, from zero to twice the mean delay."""
     delays = np.random.default_rng(seed).uniform(0.0, 2.0 * size, (n_neurons, n_neurons))
     return Imperfections(delays=delays, seed=seed)
 
@@ -88,9 +88,9 @@ class Measured(NamedTuple):
 class Problems(NamedTuple):
     """The coding problems of the same patches in two forms."""
 
-    # Problem of two channels, with non-negative codes.
+    # Problem of patches in two channels, with non-negative codes.
     inhibition: LassoProblem
-    # Problem of one channel, with signed codes.
+    # Problem of patches in one channel, with signed codes.
     pairs: LassoProblem
 
 
@@ -145,7 +145,7 @@ def measure(problems: Problems, kind: Kind, size: float, seed: int, duration: fl
 
 
 class Curve(NamedTuple):
-    """Results of one read-out against the size of one imperfection; the first size is 0."""
+    """Results of one read-out for several sizes of one imperfection; the first size is 0."""
 
     sizes: np.ndarray
     # Medians over patches and seeds.

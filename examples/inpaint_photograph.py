@@ -51,9 +51,9 @@ def written_over(shape: tuple[int, int]) -> np.ndarray:
 
 
 def patch_problem(image: np.ndarray, known: np.ndarray, stride: int) -> tuple[LassoProblem, np.ndarray]:
-    """Return the problem of all patches, without the means of their known pixels, and these means.
+    """Return the problem of all patches minus the means of their known pixels, and these means.
 
-    The constant wave codes the difference between the mean of known pixels and the mean of all pixels.
+    The constant wave codes how far the mean of all pixels is from the mean of known pixels.
     """
     masks = extract_patches(known.astype(float), SIDE, stride=stride) > 0.0
     patches = extract_patches(np.where(known, image, 0.0), SIDE, stride=stride)

@@ -137,7 +137,7 @@ class _Layers:
         return self.sent(np.maximum(np.abs(potential) - self._threshold, 0) * np.sign(potential))
 
     def sent(self, message: Any) -> np.ndarray:
-        """Return a message, saturated at 24 bits in integer arithmetic, and count its entries."""
+        """Count the entries of a message, and return it, saturated at 24 bits in integer arithmetic."""
         if self.is_fixed:
             half = 2 ** (MESSAGE_BITS - 1)
             self.n_saturated += int(np.count_nonzero((message < -half) | (message >= half)))
@@ -216,8 +216,8 @@ class LCA2Layer(_Layers):
         |r| > spike_height:  the residual neuron sends r, and r <- 0
         v(t) = (1 - tau) v(t - 1) + tau a(t) + tau D (what was sent in the step before)
 
-    `weights` are D, and `input_vec` is s, of 16 bits in integers.  The mantissas towards the codes are those
-    of tau D, truncated to 8 bits.  Parpart et al. (2022), arXiv:2205.15386.
+    `weights` are D, and `input_vec` is s, which has 16 bits in integers.  Weights towards the codes are the
+    mantissas of tau D, truncated to 8 bits.  The paper is Parpart et al. (2022), arXiv:2205.15386.
     """
 
     largest = 2**14
@@ -249,7 +249,7 @@ class LCA2Layer(_Layers):
 
     @classmethod
     def _numbers(cls, problem: LassoProblem, signal: int, tau: float) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return D, the signal, and the factor of the signal in the input."""
+        """Return D, the signal, and the factor from the signal to the input."""
         return np.asarray(problem.dictionary), problem.signals[signal], 1.0
 
     @np.errstate(over="ignore", invalid="ignore")  # `require_range` refuses infinity and NaN

@@ -4,10 +4,11 @@
     python -m examples.learn digits         # B: 28 x 28 pixels, 512 atoms, 50,000 samples
     python -m examples.learn scenes         # C: whitened patches of 16 x 16, 1,024 atoms, 200,000 samples
 
-The network takes seconds to minutes, the other learners take hours in all.  All learners get the same start
-and samples in the same order; atoms are evaluated with exact codes of held-out signals.  Lena, the scenes of
-Olshausen and Field, and all of MNIST are not available offline: the data are photographs and digits in Python
-packages.  The program saves each result when it is ready, and a second call learns only what is missing.
+The network takes seconds to minutes, the other learners take hours in all.  All learners start from the same
+atoms, with the same order of samples; atoms are evaluated with exact codes of held-out signals.  Lena, the
+scenes of Olshausen and Field, and all of MNIST are not available offline: the data are photographs and digits
+in Python packages.  The program saves each result when it is ready, and a second call learns only what is
+missing.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ FIGURES = ("consistency", "symmetry", "least_norm", "median_norm", "largest_norm
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Task:
-    """A task of the paper: non-negative signals to learn from and to evaluate on, and the shape of atoms."""
+    """A task of the paper: non-negative signals for learning and for evaluation, and the shape of atoms."""
 
     name: str
     title: str
@@ -267,7 +268,7 @@ def report(task: Task, runs: list[SeedRun]) -> None:
 
 
 def _mean_and_spread(values: Sequence[float], form: str) -> str:
-    """Return the mean of values and, for several values, the largest distance from the mean."""
+    """Return the mean of values as text and, for several values, the largest distance from the mean."""
     mean = np.mean(values)
     spread = f" +- {form.format(np.abs(values - mean).max())}" if len(values) > 1 else ""
     return form.format(mean) + spread
@@ -372,7 +373,7 @@ def _spikes(
         synaptic_current=np.zeros(without.n_neurons),
     )
     first = simulate(without, settings.duration, state=state, record_spikes=True)
-    # Feedback is proportional to filtered spikes, so that feedback changes the currents at once.
+    # Feedback is proportional to filtered spikes, so that it changes currents when the second phase begins.
     sent = np.exp(first.spikes.times - settings.duration)
     filtered = np.bincount(first.spikes.neurons, weights=sent, minlength=without.n_neurons)
     current = first.state.synaptic_current.copy()
@@ -415,7 +416,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in options.seeds:
         runs.append(SeedRun(data, options, seed))
         runs[-1].learn()
-        # All seeds use the best step of the first seed.
+        # Later seeds use only the step that was best for the first seed.
         if (best := runs[0].best_descent()) is not None:
             options.steps = [float(best.removeprefix(DESCENT))]
     report(data, runs)

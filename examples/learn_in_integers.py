@@ -1,12 +1,12 @@
 """A dictionary learned in integers, by the two phases of a network of digital neurons. Half a minute.
 
 The signals are handwritten digits of 8 x 8 pixels.  Weights F, B and H are integers of 8 bits, and every
-step, spike count and change of a weight is an integer.  A sample runs at gamma = 0 and then, from the final
-state, at gamma = 3/4.  Potentials never saturate here, so that the accumulated soma current of a phase is
-the threshold times the number of spikes, plus the increase of the potential.  A weight changes by the product
-of a current of 10 bits and a spike count, shifted to the right.
-The table has the consistency of H, 1 - ||H - F B|| / ||H||.  If the consistency is below 1, atoms inhibit
-each other by more or less than their overlap, and their codes are not exactly those of the LASSO.
+step, spike count and change of a weight is an integer.  For each sample, the network runs at gamma = 0
+and then, from its final state, at gamma = 3/4.  Potentials never saturate here, so that the accumulated soma
+current of a phase is the threshold times the number of spikes, plus the increase of the potential.  A weight
+changes by the product of a current of 10 bits and a spike count, shifted to the right.  The table shows the
+consistency of H, which is 1 - ||H - F B|| / ||H||.  If the consistency is below 1, atoms inhibit each other
+by more or less than their overlap, and their codes are not exactly those of the LASSO.
 
     python -m examples.learn_in_integers [--output DIR] [--samples N] [--atoms N]
 """

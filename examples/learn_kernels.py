@@ -2,8 +2,8 @@
 
 Three learners get the same crops of photographs, the same start and the same penalty: spiking codes with sums
 over codes, and two learners of sporco, online and batch.  For comparison, scikit-learn learns kernels as
-atoms of patches.  The measure is the objective of optimal codes on crops of other photographs.  Then colour
-kernels are learned from photographs of several sizes, and code another photograph.
+atoms of patches.  Learners are compared by the objective of optimal codes on crops of other photographs.
+Then colour kernels are learned from photographs of several sizes, and code another photograph.
 
 sporco is optional, and runs in a separate process: --peer names a Python interpreter that has sporco.
 
@@ -67,7 +67,7 @@ class Task(NamedTuple):
 
 
 def task(n_kernels: int, n_crops: int, n_held_out: int) -> Task:
-    """Return the data of all learners: crops have no smooth background."""
+    """Return the data of all learners; the smooth background of crops is removed."""
     details, others = (
         [prepare_image(grey_photograph(name), KERNEL_SIDE).detail for name in names]
         for names in (LEARNED_FROM, HELD_OUT)
@@ -143,7 +143,7 @@ def learn_by_sporco(data: Task, kind: str, n_steps: int, peer: str) -> Course:
 
 
 def held_out_objective(kernels: np.ndarray, held_out: np.ndarray) -> tuple[float, float]:
-    """Return the mean objective of exact codes, over 1/2 ||crop||^2, and the mean support size."""
+    """Return the mean objective of exact codes, divided by 1/2 ||crop||^2, and the mean support size."""
     kernels = (kernels.T / np.linalg.norm(kernels.reshape(len(kernels), -1), axis=1)).T
     dictionary = ConvolutionalDictionary(kernels, held_out.shape[1:], 1)
     problem = LassoProblem(dictionary, held_out.reshape(len(held_out), -1), PENALTY)

@@ -1,10 +1,10 @@
 """Dictionaries learned with weights of few bits, rounded to nearest, by chance, or after learning. A minute.
 
 On a digital chip, weights and their changes are integers.  Rounding to the nearest integer loses changes
-smaller than half a step; rounding by chance, with the right mean, does not.  Here networks learn patches of
-photographs with weights of 4 to 12 bits in both ways, and one network learns with float64 and is rounded
-afterwards.  The left panel shows the dictionaries, with codes solved exactly.  The right panel shows codes of
-the networks themselves, with rounded weights and thresholds, as on a chip.
+smaller than half a step; rounding by chance, with the right mean, does not.  Here networks learn from patches
+of photographs with weights of 4 to 12 bits, rounded in both ways; the weights of another network are learned
+with float64 and rounded afterwards.  The left panel shows the dictionaries, with codes solved exactly.  The
+right panel shows codes of the networks themselves, with rounded weights and thresholds, as on a chip.
 
     python -m examples.learn_quantised [--output DIR] [--samples N] [--atoms N] [--bits B [B ...]]
 """
@@ -43,7 +43,7 @@ COLOURS = {ROUNDED: GREY, NEAREST: ORANGE, STOCHASTIC: BLUE}
 
 
 def weights(bits: int, rounding: str) -> FixedPoint:
-    """Return the format of non-negative weights: F and B below 1, H and thresholds below 2."""
+    """Return the format of non-negative weights: F and B are below 1, H and thresholds below 2."""
     return FixedPoint(bits=bits, sign="non-negative", rounding=rounding)
 
 

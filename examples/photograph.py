@@ -99,7 +99,7 @@ def draw(
 
 
 def _draw_raster(ax, problem: LassoProblem, exact: SparseCodingResult) -> None:
-    """Draw the spikes of one patch: first neurons in the optimal code, then all other neurons that fire."""
+    """Draw the spikes of one patch: rows of neurons in the optimal code come first, then other neurons."""
     signal = _patch_to_show(problem, exact)
     single = problem.subset([signal])
     drive = (np.abs(single.correlations[0]) - single.l1_weights) / single.atoms.squared_norms

@@ -42,7 +42,7 @@ def history_of(atoms: np.ndarray, pixels: np.ndarray, share: float) -> CodeHisto
 
 
 def recorded(history: CodeHistory) -> dict:
-    """Return a run in the form of the file: numbers, and arrays as text."""
+    """Return a run as the file stores it: with numbers, and with arrays as text."""
     spikes, duration = history.spikes, float(history.times[-1])
     atoms = np.flatnonzero(history.codes.any(axis=0) | (history.optimum != 0.0))
     codes = np.concatenate([history.codes, history.optimum[np.newaxis]])[:, atoms]
@@ -55,7 +55,7 @@ def recorded(history: CodeHistory) -> dict:
         "neurons": text_of(spikes.neurons, "u1"),
         "atoms": atoms.tolist(),
         "largest": largest,
-        # Rounding must not set a nonzero entry of a code to zero.
+        # A nonzero entry of a code must not be rounded to zero.
         "codes": text_of(np.maximum(np.round(255 * codes / largest), codes > 0.0), "u1"),
         "gaps": text_of(np.round(65535 * (1.0 - np.minimum(gaps, 0.0) / LEAST_POWER)), "<u2"),
     }

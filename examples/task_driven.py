@@ -1,8 +1,8 @@
 """Atoms for a task: digits are classified by their codes, and the loss moves the atoms. Half a minute.
 
 An unsupervised dictionary describes digits well, but may not distinguish them.  Task-driven dictionary
-learning (Mairal, Bach and Ponce, 2012) takes the gradient of the classifier's loss through the codes:
-`result.vjp`, which is exact.
+learning (Mairal, Bach and Ponce, 2012) takes the gradient of the classifier's loss through the codes, which
+`result.vjp` computes exactly.
 
     python -m examples.task_driven [--output DIR] [--atoms NUMBER] [--epochs NUMBER]
 """

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from examples._common import BLUE, GREEN, GREY, ORANGE, figure, parser, save, table
 from snn import Record, SimulationResult, SpikingNetwork, pictures, simulate
 
-# Numbers of the paper.  The atoms are columns, whose norms are 1 up to the rounding in print.
+# Numbers that the paper prints.  Atoms are columns, with norm 1 up to the rounding of printed digits.
 PRINTED_ATOMS = [[0.3313, 0.8148, 0.4364], [0.8835, 0.3621, 0.2182], [0.3313, 0.4527, 0.8729]]
 SIGNAL = np.array([0.5, 1.0, 1.5])
 PENALTY = 0.1

@@ -4,9 +4,9 @@ The upper panels follow Tang, Lin and Davies (2017), arXiv:1705.05475, Figure 2:
 mixtures of 8 of 400 random atoms with 64 features, by non-negative codes (CLASSO).  The left panel compares
 networks on clocks of several steps with the exact network, the right panel read-outs of the exact network.
 
-The lower panels show a certificate that needs no optimum: the duality gap of codes through a smooth window,
-for 256 neurons and mixtures of 6 atoms.  The left panel has the clock of the papers (Euler's steps, reset to
-zero), the right panel a clock that keeps charge (exact steps, threshold subtracted).
+The lower panels show a certificate that needs no optimum: the duality gap of codes read through a smooth
+window, for 256 neurons and mixtures of 6 atoms.  The left panel has the clock of the papers (Euler's steps,
+reset to zero), the right panel a clock that keeps charge (exact steps, threshold subtracted).
 
     python -m examples.time_steps_and_read_outs [--output DIR] [--duration T] [--signals N]
 """
@@ -67,7 +67,7 @@ def certified_problems(n_signals: int, rng: np.random.Generator) -> list[LassoPr
 
 
 def relative_error(problem: LassoProblem) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function that computes (E - E*) / E* of codes of one signal; E* is from scikit-learn."""
+    """Return a function that computes (E - E*) / E* of one signal's codes; scikit-learn finds E*."""
     alpha = problem.l1_weights[0] / N_FEATURES
     lasso = Lasso(alpha=alpha, fit_intercept=False, positive=True, tol=1e-12, max_iter=1_000_000)
     code = lasso.fit(problem.dictionary.T, problem.signals[0]).coef_
@@ -81,7 +81,7 @@ def relative_error(problem: LassoProblem) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def fading_rate(spikes: SpikeTrain, time: float) -> np.ndarray:
-    """Return spike rates with the weights exp(-age / MEMORY), over the integral of the weight since 0."""
+    """Return spike rates with the weights exp(-age / MEMORY), divided by the integral of the weights."""
     n_spikes = np.searchsorted(spikes.times, time, side="right")
     weights = np.exp((spikes.times[:n_spikes] - time) / MEMORY)
     counts = np.bincount(spikes.neurons[:n_spikes], weights, spikes.n_neurons)
@@ -89,7 +89,7 @@ def fading_rate(spikes: SpikeTrain, time: float) -> np.ndarray:
 
 
 def read_outs(run: SimulationResult, times: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the codes by each read-out at each time; before a read-out starts, its codes are NaN."""
+    """Return the codes of each read-out at each time; codes before the start of a read-out are NaN."""
     spikes = run.spikes
     late = times > 1.5 * LATE_START
     since_late_start = np.full((len(times), spikes.n_neurons), np.nan)
@@ -196,7 +196,7 @@ def draw_errors(clocks: Axes, readings: Axes, errors: dict, times: np.ndarray) -
         times, typical(errors[exact]), color="black", linewidth=2.5, alpha=0.5, label="from event to event"
     )
     for clock, line in LINES.items():
-        # On a clock that keeps charge, the curves of all steps coincide.
+        # A clock that keeps charge has the same curve for all steps.
         for time_step in TIME_STEPS if clock != CHARGE else (max(TIME_STEPS),):
             clocks.loglog(
                 times,

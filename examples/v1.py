@@ -44,7 +44,7 @@ FRAME = 10.0  # duration of a frame, in ms
 LARGEST_RATE = 100.0  # largest rate of an ON or OFF cell, in spikes a second
 LEAST_RATE = 10.0  # least rate at the best grating of a neuron that is analysed, in spikes a second
 ADAPTING = FREQUENCIES[2]
-# Time constant of adaptation; relative rise of a threshold at a rate of one spike in a synaptic time constant.
+# Time constant of adaptation; relative rise of a threshold at a rate of one spike in a time constant.
 ADAPTATION, STRENGTH = 100.0, 1.0
 # A grating is shown for two cycles, of which the second cycle is analysed.
 SECONDS = 2.0 / TEMPORAL_FREQUENCY
@@ -185,7 +185,7 @@ class Tuning(NamedTuple):
 
     @property
     def curves(self) -> np.ndarray:
-        """Rates at the best frequency for all orientations, shape (n_neurons, n_orientations)."""
+        """The rates at the best frequency for all orientations, shape (n_neurons, n_orientations)."""
         return self.rates[self.best[0], :, np.arange(self.rates.shape[2])]
 
     @property
@@ -212,7 +212,7 @@ def tuning_of(cortex: Cortex) -> Tuning:
     counts = trials.binned(edges).reshape(len(FREQUENCIES), len(ORIENTATIONS), 50, -1)
     tuning = Tuning(counts.sum(axis=2) * TEMPORAL_FREQUENCY, np.zeros(0))
     cycle = counts[*tuning.best, :, np.arange(counts.shape[3])]
-    with np.errstate(invalid="ignore"):  # a silent neuron has 0 / 0
+    with np.errstate(invalid="ignore"):  # the ratio of a silent neuron is 0 / 0
         wave = np.exp(2j * np.pi * np.arange(50) / 50)
         return tuning._replace(modulation=2.0 * np.abs(cycle @ wave) / cycle.sum(axis=1))
 

@@ -6,7 +6,7 @@ The objective cannot choose its own penalty: it is smallest if the penalty is ze
 score of ``SpikingSparseCoder`` can choose a penalty: the score hides some pixels, codes
 the others, and measures how well the code predicts the hidden pixels.  So
 ``GridSearchCV`` needs only noisy data to find ``alpha``.  Here the digits without noise
-are known, so the choice can be checked.
+are known, which checks the choice.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +27,8 @@ search = GridSearchCV(coder, {"alpha": alphas}, cv=2).fit(noisy)
 chosen = search.best_params_["alpha"]
 
 # %%
-# How well do these codes approximate the digits without noise?  The search did not see
-# these digits.
+# How well do these codes approximate the digits without noise?  The grid search
+# did not see digits without noise.
 
 missed = []
 for alpha in alphas:

@@ -3,8 +3,8 @@ Operations that an answer costs
 ===============================
 
 Seconds measure how fast a program is; operations measure the work of an algorithm on
-any machine.  A synaptic operation is one addition: a spike reaches one neuron.  FISTA
-multiplies by the Gram matrix: each entry that is used takes one multiply-add.
+any machine.  A spike that reaches a neuron is one synaptic operation: an addition.
+FISTA multiplies by the Gram matrix: each entry that is used takes one multiply-add.
 """
 
 import matplotlib.pyplot as plt

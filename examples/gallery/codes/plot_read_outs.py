@@ -45,8 +45,7 @@ plt.show()
 
 # %%
 # Spike rates need ten times as many spikes for each further digit: their error falls as
-# 1 / time.  A smooth window, in which early and late spikes count less, needs fewer spikes.
+# 1 / time.  A smooth window, in which early and late spikes count less, saves spikes.
 # With refinement, the default of :func:`solvers.solve_spiking`, the network runs again
 # on the residual of its first code, with spikes of smaller weight.  Each further digit
-# of accuracy then takes about the same number of spikes.  :doc:`/theory` has the
-# derivation.
+# then takes about the same number of spikes.  :doc:`/theory` has the derivation.

@@ -2,8 +2,8 @@
 Video, frame after frame, with a deadline
 =========================================
 
-Frames of a video are alike.  A stream starts each frame from the codes of the frames
-before, so that the network only has to code what changed.  The stream can have a
+Successive frames are alike.  A stream starts each frame from the codes of earlier
+frames, so that the network only has to code what changed.  The stream can have a
 deadline in spikes, and still certifies how good each code is.
 """
 
@@ -73,8 +73,8 @@ gap.text(cut - 0.3, 0.1, "cut to another place", color="0.3")
 plt.show()
 
 # %%
-# While little changes, most patches take no spike at all: the code of the frame before
-# is still good enough.  At the cut the old codes are useless, and the stream starts
+# While little changes, most patches take no spikes: the code of the previous frame is
+# still good enough.  At the cut the old codes are useless, and the stream starts
 # from nothing, as the network without memory always does.  The last stream never takes
 # more than 20 spikes a patch: its codes are less accurate, as their certified gaps
 # show.  The dotted line is the tolerance of the other two runs.

@@ -20,7 +20,7 @@ problem = LassoProblem(atoms, digits[305:306], penalty=0.1, positive=True)
 network = lasso_network(problem)
 run = simulate(network, 30.0, record_spikes=True)
 
-# The last spike of the neuron that fired most.
+# Explain the last spike of the neuron that fired most.
 busiest = np.argmax(run.spike_counts)
 why = run.record.explain(int(np.flatnonzero(run.spikes.neurons == busiest)[-1]))
 print(why)
