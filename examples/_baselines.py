@@ -1,7 +1,7 @@
 """Other methods of dictionary learning, with the start and the order of samples of `learn_dictionary`.
 
 All methods minimise the mean over signals x of ``1/2 ||x - a D||^2 + penalty ||a||_1``, over non-negative
-codes a and dictionaries D whose atoms have norm one (at most).
+codes a and dictionaries D whose atoms have norm at most one.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def learn_with_scikit_learn(
     """Learn a dictionary with scikit-learn's `MiniBatchDictionaryLearning` and non-negative codes.
 
     The method is the online algorithm of Mairal, Bach, Ponce and Sapiro (2009), with codes by coordinate
-    descent.  scikit-learn's `alpha` is the penalty; atoms have norm one at most.  From the first batch on, noisy
-    samples replace atoms that no sample has used: little of a random start is left after a few batches.
+    descent.  scikit-learn's `alpha` is the penalty; atoms have norm one at most.  From the first batch on,
+    noisy samples replace atoms that no sample has used: after a few batches little of a random start is left.
     With `positive_atoms`, atoms are non-negative too.
     """
     dictionary, seed = unit_norm(start), seed_of_order(rng)

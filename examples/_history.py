@@ -21,7 +21,7 @@ class Stage:
     """One run of the network: the code that it starts from, and the spikes that code the remainder.
 
     A stage begins at the time `start`.  The code is `offset` plus `scale` times the rates of its spikes.
-    Times of spikes count from `start`, and neurons are in the order of results.
+    Times of spikes count from `start`.  Neuron k has atom k, and neuron n_atoms + k the negative of atom k.
     """
 
     start: float
@@ -54,7 +54,7 @@ class CodeHistory:
 
     @cached_property
     def spikes(self) -> SpikeTrain:
-        """The spikes of all stages, with neurons in the order of results."""
+        """The spikes of all stages, with neurons numbered as in `Stage`."""
         times = np.concatenate([stage.start + stage.spikes.times for stage in self.stages])
         stop = float(self.times[-1])
         return SpikeTrain(
@@ -151,7 +151,7 @@ class _RecordedCodes(RefinedCodes):
 def _refined_run(
     problem: LassoProblem, tol: float
 ) -> tuple[tuple[Stage, ...], list[tuple[float, np.ndarray]]]:
-    """Return the stages of `solve_spiking`, and the time and the best code of each of its looks."""
+    """Return the stages of `solve_spiking`, and the time and the best code at each look of the solver."""
     network = LassoNetwork(problem, on_demand=True)
     recorded = _RecordedCodes(problem, network, tol=tol, max_duration=10_000.0, refine=True)
     best = BestCodes(problem, tol)

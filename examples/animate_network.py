@@ -59,7 +59,7 @@ class HistoryPicture:
         self._make_panels(top=0.855)
 
     def _order_atoms(self, n_atoms: int) -> None:
-        """Choose the atoms to show: atoms with the largest optimal entries come first, then busy neurons."""
+        """Choose the atoms to show: first by the largest optimal entries, then by the most spikes."""
         counts = np.bincount(self._atom_of_spike, minlength=self._history.problem.n_atoms)
         size = np.abs(self._history.optimum)
         self._n_fired = int(np.count_nonzero((counts > 0) | (size > 0.0)))

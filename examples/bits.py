@@ -214,7 +214,7 @@ def measure(every: Mapping[str, LassoProblem], bits: Sequence[int], duration: fl
 
 
 def rules_table(problem: LassoProblem, duration: float) -> list[tuple[str, ...]]:
-    """Return gaps and messages for all rules, in one run and in stages, and for Lava's networks."""
+    """Return gaps and message counts for all rules, in one run and in stages, and for Lava's networks."""
     rows = []
     for name, form in RULES.items():
         cells = [name]

@@ -34,7 +34,7 @@ def random_problem(n_signals: int) -> LassoProblem:
 
 
 def measure(problem: LassoProblem, network: DigitalNetwork, duration: float) -> tuple[float, float, float]:
-    """Return the median gap of one run and of stages, and the share of signals that stages certify."""
+    """Return the median gap of one run and of stages, and the share of signals certified by stages."""
     clock = Clock(STEP, network)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # codes that miss TOL are drawn too

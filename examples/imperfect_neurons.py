@@ -5,8 +5,9 @@ neurons leak, are refractory, differ from each other, are noisy or lose spikes, 
 different delays.  Patches are in two channels, so that all weights inhibit.  Three curves have codes from the
 rates of one run, from stages (`solve_spiking`), and from stages of neurons in integers (`solve_digital`).
 The fourth curve has the same patches in one channel, coded in stages, with signed atoms and codes; the two
-neurons of an atom excite each other.  Curves are medians over patches and seeds.  A ring marks the knee, up
-to which all medians are good: for rates at most twice the gap of perfect neurons, for stages at most `tol`.
+neurons of an atom excite each other.  Curves are medians over patches and seeds.  A ring marks the knee,
+up to which all medians are small enough: for rates, at most twice the gap of perfect neurons; for stages, at
+most `tol`.
 
     python -m examples.imperfect_neurons [--output DIR] [--signals N] [--seeds N] [--duration T] [--samples N]
 """
@@ -78,7 +79,7 @@ KINDS = {
 
 
 class Measured(NamedTuple):
-    """Results of one read-out at one size of an imperfection, with an entry for each patch and seed."""
+    """Results of one read-out at one size of an imperfection: arrays have an entry per patch and seed."""
 
     # Certified gap, in units of 1/2 ||signal||^2.
     gap: np.ndarray

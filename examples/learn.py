@@ -132,7 +132,7 @@ class SeedRun:
         return self._file("_random.npz" if name == RANDOM_START else "_consistent.npz")
 
     def best_descent(self) -> str | None:
-        """Return the name of the best gradient descent, or None if no descent was run."""
+        """Return the name of the best run of gradient descent, or None if gradient descent was not run."""
         descents = [name for name in self.curves if name.startswith(DESCENT)]
         return min(descents, key=lambda name: self.curves[name]["last"]) if descents else None
 
@@ -140,7 +140,7 @@ class SeedRun:
         return self.arguments.output / f"{self.task.name}_{self.seed}{ending}"
 
     def _read(self) -> dict[str, dict]:
-        """Return the curves that an earlier call of the program has written, and load its learners."""
+        """Return the curves that an earlier call of the program has written, and load the saved learners."""
         file = self._file(".json")
         if not file.exists():
             return {}
@@ -364,7 +364,7 @@ def _draw_rasters(task: Task, learner: TwoPhaseLearner, beginning: TwoPhaseNetwo
 def _spikes(
     network: TwoPhaseNetwork, signal: np.ndarray, penalty: float, settings: LearningSettings
 ) -> SpikeTrain:
-    """Return the spikes of both phases of a network with non-negative numbers, whose inputs fire."""
+    """Return the spikes of both phases of a non-negative network, in which input neurons fire too."""
     without, with_feedback = (
         network.spiking_network(signal, penalty=penalty, gamma=gamma) for gamma in (0.0, settings.kappa)
     )

@@ -168,7 +168,7 @@ def timed(
 
 
 def network_table(problem: LassoProblem, runs: dict[str, tuple[float, SparseCodingResult]]) -> str:
-    """Return a table of the work of each method; columns of the network are empty for other methods."""
+    """Return a table of the work of each method; only spiking methods fill the columns of the network."""
     rows = []
     for name, (seconds, result) in runs.items():
         network = ("-", "-", "-")

@@ -26,7 +26,7 @@ SHARES = np.round(np.geomspace(0.08, 0.8, 25), 3)
 TOL = 1e-4
 N_TIMES = 64
 N_ROWS = 16
-# Smallest log10 of a gap that the file can hold; it has 16 bits for a number from LEAST_POWER to 0.
+# Smallest log10 of a gap in the file, which stores numbers from LEAST_POWER to 0 in 16 bits.
 LEAST_POWER = -8.0
 
 

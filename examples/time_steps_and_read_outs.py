@@ -6,7 +6,7 @@ networks on clocks of several steps with the exact network, the right panel read
 
 The lower panels show a certificate that needs no optimum: the duality gap of codes read through a smooth
 window, for 256 neurons and mixtures of 6 atoms.  The left panel has the clock of the papers (Euler's steps,
-reset to zero), the right panel a clock that keeps charge (exact steps, threshold subtracted).
+reset to zero), and the right panel has a clock that keeps charge (exact steps, threshold subtracted).
 
     python -m examples.time_steps_and_read_outs [--output DIR] [--duration T] [--signals N]
 """

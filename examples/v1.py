@@ -172,7 +172,7 @@ class Cortex:
 
 
 class Tuning(NamedTuple):
-    """Responses of neurons to drifting gratings; rates in spikes a second."""
+    """Responses of neurons to drifting gratings, with rates in spikes a second."""
 
     rates: np.ndarray  # mean rates, shape (n_frequencies, n_orientations, n_neurons)
     modulation: np.ndarray  # ratio F1 / F0 of each neuron at its best grating

@@ -2,9 +2,9 @@
 One neuron: current, potential, spikes
 ======================================
 
-When does a neuron fire?  Here one neuron has a constant drive, and receives the spikes
-of two others: one excites it, the other inhibits it.  There is no time step: spike
-times are exact, and both curves are closed forms of them.
+When does a neuron fire?  Here one neuron has a constant drive, and two other neurons
+send spikes that excite or inhibit the first neuron.  There is no time step: spike times
+are exact, and current and potential are closed forms of the spike times.
 """
 
 import matplotlib.pyplot as plt
@@ -60,5 +60,5 @@ plt.show()
 # %%
 # A spike that arrives makes the current jump by the weight of its synapse.  The jump
 # then decays: in one synaptic time constant, the unit of time, to 37 %.  The potential
-# is the area under the current since the last spike.  Without a leak no charge is lost:
-# that is why rates of spikes solve an optimisation problem, see :doc:`/theory`.
+# is the area under the current since the last spike.  Neurons do not leak and lose no
+# charge, so that spike rates solve an optimisation problem: see :doc:`/theory`.
