@@ -55,7 +55,7 @@ def in_palette(frame: Image.Image, palette: np.ndarray) -> Image.Image:
 def save_animation(
     picture: Figure, draw: Callable[[int], None], n_frames: int, output: Path, name: str
 ) -> Path:
-    """Draw all frames, write them to one file, and print its path; the last frame is held for longer."""
+    """Write a file with all frames, and print the path; the last frame is shown for longer."""
     picture.set_dpi(DPI)
     frames = []
     for k in range(n_frames):

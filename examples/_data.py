@@ -41,7 +41,7 @@ Data = TypeVar("Data", np.ndarray, list[np.ndarray])
 def photographs() -> list[np.ndarray]:
     """Return all installed photographs in grey, in the order of `PHOTOGRAPHS`: see `grey_photograph`.
 
-    With scikit-image there are eleven photographs, without scikit-image two.
+    With scikit-image there are eleven photographs, without scikit-image there are two.
     """
     return [grey_photograph(name) for name in PHOTOGRAPHS if _file(name) is not None]
 

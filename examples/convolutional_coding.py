@@ -58,7 +58,7 @@ class Curve(NamedTuple):
 
 
 def normalised(image: np.ndarray) -> np.ndarray:
-    """Return an image without its local mean, at about the same contrast everywhere.
+    """Return an image without its local mean, scaled to about the same contrast everywhere.
 
     The mean is over a Gaussian of 4 pixels, the contrast over a Gaussian of 8 pixels.  The divisor is the
     local contrast plus 0.3 times the contrast of the image, so that flat regions are not amplified too much.

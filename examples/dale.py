@@ -2,8 +2,8 @@
 
 Coding neuron i excites interneuron m by D_im, interneuron m inhibits coding neuron i by D_im, and there are
 no other synapses.  The network never stops.  After each round, the last rate of each coding neuron is added
-to the drive of this neuron: this is a proximal point method.  This network is compared with the same network
-started from rest in each round, and with the network of Tang, Lin and Davies (2017), whose coding neurons
+to the drive of this neuron: this is a proximal point method.  The example compares this network with one
+that starts from rest in each round, and with the network of Tang, Lin and Davies (2017), whose coding neurons
 inhibit each other.
 """
 

@@ -4,16 +4,16 @@ The camera is our own model.  A pixel remembers a level, at first its brightness
 from the level by the threshold c, the pixel sends an event and moves the level by c towards the brightness.
 The levels, which can be computed from the events, are therefore within c of the picture at every moment.
 Brightness is linear in time between looks, and an event has the time at which the line crosses a level.  The
-model has no noise, and brightness is the pixel value; real cameras take its logarithm.
+model has no noise, and brightness is the pixel value; real cameras take the logarithm of brightness.
 
 The picture is cut into patches, and each patch has a network of spiking neurons.  At the time of an event,
 the drive of every neuron changes by c times the entry of the neuron's atom at the pixel.  The network never
 stops: there are no frames.  Spike rates in a window code the mean of the levels, both with the weights of
-the smooth window.  Each code is certified against this mean, by `solvers.certificate` and not the network.
+the smooth window.  `solvers.certificate` certifies each code, independently of the network.
 
 There is no leak, so potentials of silent neurons sink without end, and such a neuron would fire too late
 when it is needed.  Therefore potentials below zero are set to zero at the beginning of each window.  For
-comparison, the same network keeps its potentials, or starts from rest in each window.  A stream takes the
+comparison, all potentials are kept, or all are set to rest, at these times.  A stream takes the
 events of a window at once, and refines its codes to a tolerance.  Finally, the picture at the end of each
 window is coded as a frame.
 

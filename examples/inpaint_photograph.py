@@ -89,7 +89,7 @@ def biharmonic(image: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Remove pixels, fill them in three ways, and draw."""
+    """Remove pixels, fill the gaps in three ways, and draw the pictures."""
     command = parser(__doc__.splitlines()[0])
     command.add_argument(
         "--size", type=int, default=256, help="side of the part that is filled in, in pixels"

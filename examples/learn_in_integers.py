@@ -72,7 +72,7 @@ class IntegerWeights:
         (first, risen), (second, raised) = phases
         if self.counts_only:
             risen = raised = np.zeros_like(risen)
-        # Accumulated soma currents in the second phase minus those in the first phase.
+        # Accumulated soma currents of the second phase minus the currents of the first phase.
         gained = THRESHOLD * (second - first) + raised - risen
         g_d = self.register(gained[:n_inputs], 12)
         fired, code = (second - first)[n_inputs:], second[n_inputs:]

@@ -242,7 +242,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def compare(output: Path, peer: str, *, small: bool) -> None:
-    """Let all learners learn from the same crops; evaluate them, print a table and draw the courses."""
+    """Let all learners learn from the same crops, evaluate the learners, and print and draw the results."""
     data = task(6, 8, 2) if small else task(32, 64, 12)
     n_passes = 1 if small else 3
     patches = learn_from_patches(data)

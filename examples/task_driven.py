@@ -35,7 +35,7 @@ class Data(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """Atoms, the classifier of their codes, and its share of mistaken test digits after each epoch."""
+    """Atoms, a classifier of codes, and the share of test digits it mistakes after each epoch."""
 
     atoms: np.ndarray
     classifier: LogisticRegression

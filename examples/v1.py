@@ -1,8 +1,8 @@
 """V1 in spikes: learn receptive fields, then record from them as a laboratory would.
 
 A network learns from whitened photographs, which ON and OFF cells send to the network.  Gabor functions are
-fitted to its receptive fields.  The network sees drifting gratings, gets Poisson spikes, adapts to one
-orientation, and is lesioned.  The synaptic time constant is taken as 10 ms.
+fitted to the receptive fields of neurons.  The network sees drifting gratings, gets Poisson spikes, adapts to
+one orientation, and is lesioned.  The synaptic time constant is taken as 10 ms.
 """
 
 from __future__ import annotations

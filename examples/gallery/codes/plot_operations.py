@@ -29,7 +29,7 @@ for gap in gaps:
 exact = np.median(solve_active_set(problem).operations["method"].multiply_adds)
 
 # %%
-# The cost of certificates is not counted: every method can ask for them.
+# The figure leaves out the cost of certificates, which every method can ask for.
 
 figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
 ax.loglog(gaps, fista, "s-", color="tab:orange", label="FISTA: multiply-adds")

@@ -2,9 +2,10 @@
 Atoms that spikes learn from a photograph
 =========================================
 
-Which atoms suit photographs?  A network of two phases learns them: it codes a patch,
-then codes it again while a little of its own reconstruction is fed back, and each
-synapse changes by what its two neurons observed.  Patches have mean zero and norm one.
+Which atoms suit photographs?  A network of two phases learns such atoms: it codes a
+patch, then codes the patch again while a little of its own reconstruction is fed back,
+and each synapse changes by what its two neurons observed.  Patches have mean zero and
+norm one.
 """
 
 import matplotlib.pyplot as plt

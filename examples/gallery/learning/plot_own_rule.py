@@ -59,5 +59,5 @@ plt.show()
 
 # %%
 # The spread of the curve falls by a fifth, at nearly the same objective.  The class
-# needs no other code: the rule is saved with the learner, and resumes with it.
+# needs no other code: a saved learner contains its rule, and resumes with this rule.
 # :doc:`/vary` has other rules, read-outs and neurons.

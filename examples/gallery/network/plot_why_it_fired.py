@@ -3,7 +3,7 @@ Why did this neuron fire?
 =========================
 
 All causes of a spike are known: which spikes arrived since the neuron last fired, and
-how much charge each arriving spike has brought.  ``explain`` adds up these charges.
+how much charge each arriving spike has brought.  ``explain`` adds up the charges.
 Here a network codes a handwritten digit by 300 other digits.
 """
 
