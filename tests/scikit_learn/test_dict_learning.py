@@ -1,6 +1,6 @@
 """scikit-learn's own tests of dictionary learning, as installed, on our classes.
 
-`conftest.py` marks the cases that do not apply; see `not_applicable.py`.
+`conftest.py` marks the cases that do not apply; `not_applicable.py` lists these cases.
 """
 
 import ast

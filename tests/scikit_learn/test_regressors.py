@@ -1,4 +1,4 @@
-"""Regressors pass the common checks of scikit-learn, and equal its own at a small tolerance."""
+"""Regressors pass the common checks of scikit-learn, and agree with the regressors of scikit-learn."""
 
 import pickle
 
@@ -140,7 +140,7 @@ def test_cross_validation_is_that_of_scikit_learn(options, weights, n_observatio
 
 
 def test_statistics_that_lose_digits_give_way_to_data():
-    """A variable that is constant but in one fold, and folds that do not make up the whole."""
+    """One variable varies in only one fold; the folds of `TimeSeriesSplit` do not cover all samples."""
     table, target = X.copy(), Y.copy()
     table[:, 0], table[:40, 0] = 1.0, np.arange(40.0)
     for cv in (None, TimeSeriesSplit(4)):
