@@ -21,7 +21,7 @@ from tests.release.environments import environment, install, run
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("snn", "solvers", "dictlearn")
 NOT_IN_SOURCES = (".gitignore", ".ci", ".github", ".pre-commit-config.yaml")
-"""Files that Git tracks and that are of no use outside of a Git checkout."""
+"""Tracked by Git, and of no use outside of it."""
 
 PLACE = (
     "import snn, solvers, dictlearn as d; print(snn.__file__, solvers.__file__, d.__file__, d.__version__)"

@@ -8,8 +8,6 @@ changed bytes or entries loads the bits that were written, or raises a ValueErro
 complete file with wrong numbers is refused, or the loaded object works or says why it cannot.
 """
 
-# ruff: noqa: E501 - a case a line reads better
-
 import os
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -7,8 +7,6 @@ after a random time.  After each kill the saved file must load, and must not hav
 A finished job is compared with a job that was never killed; then the job starts anew.
 """
 
-# ruff: noqa: E501 - a case a line reads better
-
 import os
 
 # Use one thread, because a fork copies only the thread that calls it.

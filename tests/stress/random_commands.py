@@ -20,7 +20,7 @@ from tests.reference.core import EmulatedCore
 
 # Most cycles that a receiver lets a spike wait, as in `core_bench.cpp`.
 LONGEST_STALL = 5
-# Number of neurons, the format, the core.  A capacity has exponents up to two away from the network's exponent.
+# Number of neurons, the format, the core.  A capacity allows exponents up to two away from the network's.
 CORES = {
     "one neuron": (2, {}, {"part": (0, 1)}),
     "neurons that do not fill the lanes": (7, {"message_bits": 4}, {"lanes": 4}),
