@@ -49,13 +49,13 @@ from_spikes = METHODS["active_set_from_spikes"]
     density=st.sampled_from([0.0, 0.3, 1.0]),
 )
 def test_any_start_ends_at_the_optimum_and_counts_its_corrections(this, density):
-    """Violations count from 1e-13 of the largest correlation; equations are solved to their condition."""
+    """Violations below 1e-13 of the largest correlation do not count; equations have rounding errors."""
     start = this.codes(density=density)
     with this.with_room():
         result = solve_active_set(this.problem(), start=start if density else None)
     room = 2e-11 * np.abs(result.problem.correlations).max(axis=1)
     assert (result.kkt_violation <= room).all()
-    # An atom that no signal sees has no start.
+    # The start of an atom is ignored if the atom is zero in all features that have a weight.
     begun = start * this.atoms[:, this.weights.any(axis=0)].any(axis=1)
     expected = [corrections(*pair) for pair in zip(result.codes, begun, strict=True)]
     np.testing.assert_array_equal(
@@ -132,7 +132,7 @@ def test_a_single_signal_is_solved_and_certified_by_one_kernel(positive):
 
 
 def test_rounds_are_bounded_and_the_best_code_is_kept():
-    """An intermediate code is feasible and better than zero; with a single round it is the start or zero."""
+    """A code after a few rounds is feasible and better than zero; after one round it is the start or zero."""
     problem = random_problem(60, 40, share=0.01)
     with pytest.warns(ConvergenceWarning, match="active_set: 1 of 1 signals .* within its rounds"):
         result = solve_active_set(problem, max_rounds=3)
@@ -182,7 +182,7 @@ def test_tiny_signals_have_the_bits_of_one(n_atoms, penalty):
     [(447, 8, 0.5, 1e-7, 47), (593, 6, 0.6, 2e-7, 147), (207, 32, 0.4, 2e-5, 58), (482, 53, 0.3, 5e-7, 124)],
 )
 def test_smooth_atoms_are_no_worse_than_a_few_steps(n_atoms, n_features, width, share, seed, bytes_allowed):
-    """Their equations on the first support mislead, and would end at the zero code without other steps."""
+    """The equations on the first support mislead: without other steps, the method would end at zero."""
     rng = np.random.default_rng(seed)
     places = np.linspace(-1.0, 1.0, n_features)
     dictionary = np.exp(-((places - np.linspace(-1, 1, n_atoms)[:, np.newaxis]) ** 2) / (2.0 * width**2))
@@ -259,7 +259,7 @@ def test_duplicated_kernels(positive, difference):
     problem = LassoProblem(dictionary, single.signals, single.l1_weights[0], positive=positive)
     result = from_spikes(problem, tol=1e-6)
     assert result.converged
-    # If the square of a difference is only rounding, a gap of the size of the difference remains.
+    # If the square of `difference` is below rounding errors, a gap as large as `difference` remains.
     if difference == 0.0 or difference**2 >= 1e-12:
         require_exact(problem, result)
     if difference == 0.0:
@@ -285,10 +285,10 @@ FAR_AWAY = [(39, False), (102, False), (258, False), (83, True), (239, True)]
 
 @pytest.mark.parametrize(("seed", "positive"), CASES + FAR_AWAY)
 def test_more_kernels_than_pixels_under_them(seed, positive):
-    """Atoms depend on each other without being alike: the equations of too many have no solution.
+    """Atoms depend on each other without being alike: if too many are active, their equations are singular.
 
-    The last cases have targets 1e17 away, from which the residual has no digits left, and sweeps that
-    return to the origin.
+    In the last cases, FAR_AWAY, the equations have solutions of size 1e17, at which the residual has no
+    correct digit, and sweeps return to the origin.
     """
     problem = dependent_problem(seed, positive=positive)
     rng = np.random.default_rng(0)

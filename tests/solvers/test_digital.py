@@ -175,7 +175,7 @@ def test_one_run_is_that_of_simulate():
     network = result.info["network"]
     run = simulate(network.network.with_soma_bias(drive), 300.0, Clock(0.25, network.format))
     rates = run.spike_rate * result.info["scale"][0]
-    # The solver starts at half the thresholds, and keeps the best code: rates agree to a few spikes.
+    # The solver starts at half the thresholds and keeps the best code, so its rates differ by a few spikes.
     np.testing.assert_allclose(rates, result.codes[0], atol=3 * result.info["scale"][0] / 200)
 
 

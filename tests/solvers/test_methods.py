@@ -145,7 +145,7 @@ def test_a_limit_is_named_in_full_where_there_is_one(method, limit):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_the_status_says_why_each_signal_missed_its_tolerance(n_jobs):
-    """Batches keep its order; a gap from rounding only is not reported as a lack of rounds."""
+    """Batches keep the order of signals; a gap from rounding only is not reported as a lack of rounds."""
     problem = random_problem(n_signals=600, share=0.3)
     result = solve_fista(problem, tol=1e-4, max_iter=20, n_jobs=n_jobs)
     assert 0 < result.reached.sum() < 600
@@ -192,7 +192,7 @@ def test_a_new_solver_and_a_new_read_out_are_everywhere(monkeypatch):
         assert record["n_converged"] == 2
     followed = path(problem, [2.0, 1.0], method="proximal", tol=1e-6)
     np.testing.assert_allclose(followed.objective[-1], best.objective, rtol=1e-6)
-    # A new problem is refused, and named by those that refuse, as any other.
+    # One new method refuses a start, and the message suggests the other new method.
     with pytest.raises(ValueError, match=r"start .*late_rates.*'proximal'"):
         solve(problem, METHODS["late_rates"], start=best)
     masked = LassoProblem(problem.dictionary, problem.signals, 1.0, mask=np.eye(2, problem.n_features) == 0)

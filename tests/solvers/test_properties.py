@@ -146,7 +146,7 @@ def test_gaps_of_any_code_bound_the_distance_to_the_optimum(this, data):
 @examples(40)
 @given(this=problems_for("active_set"))
 def test_active_sets_end_at_the_optimum(this):
-    """The gap is a rounding error, and so is the improvement by exact arithmetic on the support."""
+    """The gap is only rounding; exact arithmetic on the support improves objectives only by rounding."""
     result = solved(METHODS["active_set"], this, tol=1e-10)
     assert result.converged
     require_true(this, result)
@@ -187,11 +187,11 @@ def coherence(atoms):
 
 
 def scikit_codes(this, signal):
-    """The code by scikit-learn: weights in the features, l2 in features more, l1 in the scale of atoms."""
+    """Return scikit-learn's code: features contain the weights, extra features l2, the scale of atoms l1."""
     roots = np.sqrt(this.weights[signal])
     atoms = np.hstack([this.atoms * roots, np.diag(np.sqrt(this.l2))]) / this.l1[:, np.newaxis]
     target = np.append(this.values[signal] * roots, np.zeros(len(atoms)))
-    # Atoms whose codes alone may be negative are there twice, with both signs.
+    # If only some atoms may have negative codes, these atoms are there twice, with both signs.
     free = np.flatnonzero(this.is_mixed & ~this.positive)
     positive = bool(this.positive.any())
     model = Lasso(alpha=1.0 / len(target), fit_intercept=False, positive=positive, tol=1e-13, max_iter=10**6)
