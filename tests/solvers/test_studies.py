@@ -84,7 +84,7 @@ def test_default_penalties_and_codes_are_those_of_scikit_learn(positive, ratio):
 def test_a_path_with_atoms_without_a_penalty_begins_where_they_alone_fit(
     seed, n_free, positive, weighted, stored
 ):
-    """The first codes are (nonnegative) least squares; slightly below this penalty, other atoms are active."""
+    """The first codes are (nonnegative) least squares; just below this penalty, other atoms are active."""
     rng = np.random.default_rng(seed)
     d, signals = rng.standard_normal((9, 12)), rng.standard_normal((2, 12)) + 2.0
     d[0] = 1.0  # an intercept
