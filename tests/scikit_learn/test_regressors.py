@@ -89,7 +89,7 @@ def test_constant_and_equal_columns(form):
 @pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
 @pytest.mark.parametrize("weights", [None, WEIGHTS + 0.5])
 def test_offsets_of_sparse_variables_cost_no_digits(offset, share, weights):
-    """All variables, some of them, and some of their entries are far from zero."""
+    """All entries of some variables, or only some entries, are far from zero."""
     rng = np.random.default_rng(0)
     table = np.where(rng.random(X.shape) < share, X * 20.0 + offset, 0.0)
     table[:, ::3] = X[:, ::3]
@@ -171,7 +171,7 @@ def test_statistics_of_folds_are_as_good_as_their_data(monkeypatch):
     targets = [
         table @ rng.standard_normal(6) + (k % 2) * rng.standard_normal(40) for k, table in enumerate(tables)
     ]
-    # The outlier makes penalties large at which nothing is found without it.
+    # The outlier raises the largest penalty so far that folds without the outlier have zero codes there.
     models = [LassoRegressorCV([0.1, 0.01] if k == 5 else 20) for k in range(6)]
     found = [model.fit(*data).mse_path_ for model, *data in zip(models, tables, targets, strict=True)]
     monkeypatch.setattr(Statistics, "design", lambda *folds: None)

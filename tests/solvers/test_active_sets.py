@@ -31,7 +31,7 @@ from tests.tiers import examples
 # Dependent kernels are intended here.
 pytestmark = pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
-# Residual of the solved equations: rounding errors, 1e-16 times sums of some hundred products.
+# Largest residual of solved equations: rounding errors of 1e-16 in sums of some hundred products.
 ROUNDING = 1e-13
 from_spikes = METHODS["active_set_from_spikes"]
 
@@ -116,7 +116,7 @@ def test_a_single_signal_needs_no_gram_matrix(positive, share, monkeypatch):
     result = solve_active_set(alone, start=start)
     assert not alone.has_gram
     np.testing.assert_array_equal(result.codes != 0.0, expected.codes != 0.0)
-    # With almost as many active atoms as features the equations have a condition of some 1e4.
+    # With almost as many active atoms as features the condition of the equations is about 1e4.
     np.testing.assert_allclose(result.codes, expected.codes, rtol=0, atol=1e-11)
     assert result.info["n_corrections"][0] == corrections(result.codes[0], start[0])
 
@@ -166,7 +166,7 @@ def test_company_batches_and_workers_change_no_bit():
 @pytest.mark.parametrize("penalty", [0.0, 0.3])
 @pytest.mark.parametrize("n_atoms", [2, 5, 17])
 def test_tiny_signals_have_the_bits_of_one(n_atoms, penalty):
-    """All atoms may be members of the working set; gaps of penalty zero are corrected together."""
+    """The working set may contain all atoms; without a penalty, gaps of signals are corrected together."""
     problem = random_problem(n_atoms, 20, share=0.1, positive=True, n_signals=300).with_penalty(penalty)
     together = solve_active_set(problem, tol=1e-10)
     assert together.reached.all()

@@ -83,7 +83,7 @@ def test_figures_by_hand(figures, dictionary, signal, penalty, code, energy, gap
 @SIGNS
 @pytest.mark.parametrize("l2", [0.0, 1.0])
 def test_the_violation_is_the_way_to_the_fixed_point(figures, positive, l2):
-    """With halves and quarters all numbers are exact, and a gap is the square of a bound for rounding."""
+    """All numbers are exact binary fractions; only the bound of certificates for rounding leaves a gap."""
     signals = np.array([[2.0, -1.0, 0.25, 0.0]])
     problem = LassoProblem(np.eye(4), signals, ElasticNet(0.5, l2), positive=positive)
     optimum = np.array([[1.5, 0.0 if positive else -0.5, 0.0, 0.0]]) / (1.0 + l2)
@@ -118,7 +118,7 @@ def test_gap_keeps_its_digits_where_the_difference_of_objectives_has_none(error,
 @pytest.mark.parametrize("weights", ["none", "own masks", "weights"])
 @pytest.mark.parametrize(("n_features", "n_atoms"), [(1, 1), (64, 257), (1025, 30), (2300, 6)], ids=str)
 def test_figures_of_the_kernel_are_those_of_numpy(curved, positive, weights, n_features, n_atoms):
-    """They agree to 1e-13 of the signal, also for long sums."""
+    """Figures agree to 1e-13 of the signal, also for long sums."""
     rng = np.random.default_rng(n_features)
     problem = random_problem(n_features, n_atoms, positive=positive, unit_norm=False, n_signals=4)
     options = {}
@@ -291,7 +291,7 @@ def test_the_dual_multiple_is_the_best(seed, exponent, some_flat):
 @pytest.mark.parametrize("size", [1.0, 1e8, 1e-8])
 @pytest.mark.parametrize("stride", [None, 1, 2])
 def test_residuals_are_right_to_their_own_rounding(size, stride):
-    """This also holds if signal and reconstruction cancel: the residual is 1e-8 of the signal."""
+    """Signal and reconstruction may cancel: the residual is only 1e-8 of the signal."""
     rng = np.random.default_rng(3)
     dictionary = rng.standard_normal((12, 49)) * 10.0 ** rng.uniform(-4, 4, (12, 1))
     if stride is not None:
@@ -372,7 +372,7 @@ def test_eigenvalues_are_bounded_from_below_exactly(share):
 @given(seed=st.integers(0, 2**32 - 1))
 @example(seed=777294)  # the largest visible entry of an atom is 1e-210
 @example(seed=1015379)  # penalties of 1e257, norms of 1e-118
-@example(seed=3000544)  # atoms on a line, with penalties of the size of rounding
+@example(seed=3000544)  # atoms on a line, with penalties as small as rounding errors
 def test_exact_arithmetic_finds_no_false_gap_at_the_ends_of_the_range(seed):
     """No figure is NaN and NumPy does not warn; if atoms are on lines, optimal codes are converged."""
     kind, wrong = judged(seed)

@@ -42,7 +42,7 @@ def require_same_bits(one, other):
 
 
 def require_as_good(this, one, other, factor=1.0):
-    """Require that objectives and gaps of both contain the same optimum; `factor` is the unit of `other`."""
+    """Require that the gaps of two results contain one optimum; `factor` is the unit of `other`."""
     if one.method not in SLOW:
         assert one.converged
         assert other.converged
@@ -116,7 +116,7 @@ def test_neither_order_nor_units_nor_signs_of_atoms_matter(name, data, seed):
     require_as_good(this, expected, found)
     if name in SLOW:
         return
-    # The objective is strongly convex in the reconstruction: a gap of g is at most sqrt(2 g) away.
+    # The objective is strongly convex: with a gap of g, the reconstruction is at most sqrt(2 g) off.
     distance = (found.codes @ other.dictionary - expected.codes @ this.atoms) * np.sqrt(this.weights)
     bound = 2.0 * np.sqrt(2.0 * tol * this.energies)
     assert (np.linalg.norm(distance, axis=1) <= bound).all()

@@ -188,7 +188,7 @@ def test_derivatives_of_kernels_are_those_of_the_atoms_that_they_make(drawn):
 
 @SIGNS
 def test_codes_of_any_method_have_the_derivatives_of_the_optimum(positive):
-    """Only supports must be right: the codes on them are solved again."""
+    """Only supports must be right: derivatives solve for the codes on the support again."""
     problem = random_problem(20, 30, n_signals=4, positive=positive, share=0.3)
     upstream = np.random.default_rng(0).standard_normal((4, 30))
     expected = solve_active_set(problem, tol=1e-12).vjp(upstream)

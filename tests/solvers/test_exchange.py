@@ -1,4 +1,4 @@
-"""Problems as NIR graphs, through a file, and back: the networks of `lasso_network`."""
+"""NIR graphs of problems, written to a file and read, give the networks of `lasso_network`."""
 
 import numpy as np
 import pytest

@@ -218,7 +218,7 @@ def test_rows_of_a_network_have_the_limit(positive):
 
 @SIGNS
 def test_largest_penalties_are_the_same_in_little_room(positive):
-    """The computation takes few signals at a time."""
+    """With little memory, the largest penalties are computed for a few signals at a time."""
     rng = np.random.default_rng(0)
     dictionary, signals = rng.standard_normal((300, 20)), rng.standard_normal((10, 20))
     reach = signals @ dictionary.T

@@ -80,7 +80,7 @@ def test_nonsense_is_refused(call, error, name):
 
 
 def test_coordinate_descent_tightens_the_tol_until_the_certificate_agrees(monkeypatch):
-    """The test replaces scikit-learn's solver by one that stops at a tolerance a hundred times too large."""
+    """The test replaces scikit-learn's solver by a solver with a tolerance a hundred times too large."""
     tols = []
 
     class Sloppy(linear_model.Lasso):
@@ -157,7 +157,7 @@ def test_the_status_says_why_each_signal_missed_its_tolerance(n_jobs):
 
 @dataclass(frozen=True)
 class Mixed(Hopeless):
-    """A toy solver that ends in several ways."""
+    """A toy solver that ends its signals with different statuses."""
 
     def search(self, best, prepared):
         status = np.where(best.active % 2, Status.AT_PRECISION, Status.AT_LIMIT)
@@ -213,6 +213,6 @@ for positive in (True, False):
 
 @pytest.mark.thorough
 def test_methods_run_without_being_compiled():
-    """For those who debug their kernels: the same codes in the same number of steps."""
+    """Users may debug kernels without compiling: codes and numbers of steps stay the same."""
     runs = [run_python("-W", "error", "-c", INTERPRETED, NUMBA_DISABLE_JIT=off) for off in ("1", "0")]
     assert runs[0].stdout == runs[1].stdout

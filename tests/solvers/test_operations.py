@@ -52,8 +52,8 @@ def test_three_neurons_by_hand():
     # products per neuron for its rate, three weights per neuron that fired, and the gap of the new code.
     n_fired = np.count_nonzero(counts)
     assert multiply_adds(result, "read-out") == 15 + 3 + 9 + 3 * n_fired + 15
-    # One certificate: three products for each feature of an atom of the code, one for each of all atoms, and
-    # two sums.
+    # One certificate: three products per feature of each atom in the code, a product per feature of every
+    # atom, and two sums.
     assert multiply_adds(result, "certificate") == 9 * result.support_size[0] + 9 + 6
 
 

@@ -65,7 +65,7 @@ def test_small_programs_of_every_kind_are_those_of_rationals(drawn):
     if optimum is None:
         return
     assert result.status == Status.REACHED
-    # The rounds of a singular Hessian end at `tol`.
+    # If the Hessian is singular, the rounds of the method end at `tol`.
     rounding = 1e-9 if drawn.kind in FLAT else 1e-12
     assert abs(result.objective - float(optimum)) <= rounding * max(1.0, abs(float(optimum)))
     assert Fraction(result.lower_bound) <= optimum <= Fraction(result.upper_bound)

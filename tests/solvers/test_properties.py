@@ -36,7 +36,7 @@ pytestmark = pytest.mark.property
 
 FIGURES = ("objective", "duality_gap", "kkt_violation")
 NO_PENALTY = ((True, "zero_penalties"), (False, "signed_zero_penalties"))
-# Shares of the energy, of the objective, and of the square of the largest term of a residual.
+# Allowances for rounding: relative to energy and objective; to the squared largest term of a residual.
 ROUNDING, ROUNDING_OF_TERMS = Fraction(1, 10**10), Fraction(1, 10**30)
 SMALL = Fraction(1.01e-6)
 """A share of the signal: certificates may correct the dual point of a penalty below it, which then is not

@@ -47,7 +47,7 @@ def random_problem(rng: np.random.Generator, *, n_atoms: int, kind: str, positiv
 
 
 def optimum_of(problem: LassoProblem) -> tuple[np.ndarray, float]:
-    """Return the optimal code, and the largest distance of its reconstruction from the true one."""
+    """Return the optimal code, and a bound on the error of its reconstruction."""
     result = solve_active_set(problem, tol=1e-12)
     return result.codes[0], float(np.sqrt(2.0 * result.duality_gap[0]))
 
@@ -68,7 +68,7 @@ def share_of_bounds(problem, optimum, rounding, *, run=simulate, duration=300.0,
     counts = np.zeros((len(spikes.times) + 1, len(bounds.rates)))
     counts[np.arange(1, len(spikes.times) + 1), spikes.neurons] = 1.0
     counts = np.cumsum(counts, axis=0)
-    # Right after every spike, and right before the next one.
+    # Times right after every spike, and right before the next spike.
     times = np.concatenate([[0.0], spikes.times, spikes.times, [duration]])
     counts = np.concatenate([counts, counts])
     errors = code_of_counts(problem, counts, times, bounds.scale) - optimum

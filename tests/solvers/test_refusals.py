@@ -298,7 +298,7 @@ WRONG_GRAMS = {
 
 @pytest.mark.parametrize("wrong", WRONG_GRAMS.values(), ids=WRONG_GRAMS)
 def test_a_wrong_gram_matrix_of_a_large_dictionary_is_refused(wrong):
-    """With more than 511 atoms, not every row is read."""
+    """In a Gram matrix of more than 511 atoms, not every row is checked."""
     atoms = np.random.default_rng(0).standard_normal((1100, 20))
     signals = np.ones((1, 20))
     assert LassoProblem(atoms, signals, 0.1, gram=atoms @ atoms.T).has_gram

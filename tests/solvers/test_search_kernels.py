@@ -73,7 +73,7 @@ def test_dependent_atoms_do_not_enter_unless_they_have_curvature(curvature, ente
 
 
 def part_of(dictionary, chosen, seed=2):
-    """A part of the Gram matrix with random curvatures, and the same as an array."""
+    """Return a part of the Gram matrix with random curvatures, and this part as an array."""
     array = dictionary.toarray()
     rng = np.random.default_rng(seed)
     atoms = np.flatnonzero(rng.uniform(size=len(array)) < chosen)
@@ -101,7 +101,7 @@ def test_the_factor_solves_the_equations_of_the_array(geometry, chosen, n_least)
     aim = np.random.default_rng(4).standard_normal(len(gram))
     damped = gram + 0.5 * np.diag(diagonal)
     exact = np.linalg.solve(damped, aim)
-    # Rounding times the condition, below 1e4.
+    # The tolerance is rounding times the condition, which is below 1e4.
     np.testing.assert_allclose(Factor(part, diagonal, 0.5, n_least).solve(aim), exact, rtol=0, atol=1e-11)
 
 

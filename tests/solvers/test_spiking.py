@@ -124,7 +124,7 @@ def test_methods_of_spikes_certify_what_they_say_they_did(name, positive, unit_n
     scale = unit * result.info["scale"][fired]
     np.testing.assert_allclose(scaled.info["scale"][fired], scale, rtol=1e-10, atol=unit * 1e-12)
     np.testing.assert_allclose(scaled.codes, unit * result.codes, rtol=1e-10, atol=unit * 1e-12)
-    # At a limit: the best code by then, with its true gap, and one warning.
+    # At a limit, the method returns its best code with the true gap, and warns once.
     short = replace(method, max_duration=3.0)
     cut = quietly(short, problem, tol=1e-22)
     require_certified(problem, cut)
@@ -429,7 +429,7 @@ def bursting_problem(smallest, signals=BURSTING, *, positive=True):
 
 @pytest.fixture
 def small_bursts():
-    """Networks are given up sooner, so that tests are quick."""
+    """Stop networks after shorter bursts, so that tests are quick."""
     with costs(burst=BurstLimit(spikes=100_000)):
         yield
 

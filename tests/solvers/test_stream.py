@@ -30,7 +30,7 @@ PENALTY = 0.1
 
 
 def moving_frames(n_frames=10, *, n_signals=1, positive=False, seed=0):
-    """A dictionary, and frames whose codes grow and shrink slowly, shape (n_frames, n_signals, 32)."""
+    """Return a dictionary, and frames with slowly changing codes, shape (n_frames, n_signals, 32)."""
     rng = np.random.default_rng(seed)
     dictionary = random_problem(32, 64, seed=seed).dictionary
     phases = rng.uniform(0.0, 2.0 * np.pi, (n_signals, 64))

@@ -194,7 +194,7 @@ def test_a_problem_is_sent_whole_whenever_another_thread_computes_what_it_keeps(
 
 @pytest.mark.parametrize("counts_by_thread", [True, False])
 def test_a_thread_limits_blas_though_another_has_limited_it_before(counts_by_thread, monkeypatch):
-    """MKL tells each thread its own number of threads."""
+    """MKL has a separate number of threads for each calling thread."""
     numbers = threading.local() if counts_by_thread else SimpleNamespace()
     library = blas.Library(
         "a library",
