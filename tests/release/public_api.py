@@ -75,7 +75,7 @@ def module_of(name):
 
 
 def members(cls, public):
-    """Return the names that a class gives its users, except those of a public base."""
+    """Return the public names of a class, except names from a public base class."""
     if issubclass(cls, enum.Enum):
         return [member.name for member in cls]
     ours = [kind for kind in cls.__mro__ if kind.__module__.split(".")[0] in OURS]

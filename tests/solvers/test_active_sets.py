@@ -99,7 +99,7 @@ def corrections(code, start):
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
 @costs(working_set=7)
 def test_a_single_signal_needs_no_gram_matrix(positive, share, monkeypatch):
-    """The optimum is that of the full matrix; the working set outgrows its room."""
+    """The optimum equals the optimum of the full matrix; the working set outgrows its memory."""
     problem = random_problem(600, 60, share=share, positive=positive)
     given = LassoProblem(
         problem.dictionary, problem.signals, problem.l1_weights, positive=positive, gram=problem.gram

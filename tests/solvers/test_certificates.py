@@ -537,7 +537,7 @@ def test_penalties_of_the_atoms_of_a_line_have_room_for_rounding(seed):
 @pytest.mark.parametrize("curved", [False, True])
 @pytest.mark.parametrize("positive", [True, False])
 def test_signals_of_independent_atoms_are_corrected_together(positive, curved, monkeypatch):
-    """The bits equal those of signals that are corrected one by one."""
+    """The bits equal the bits of signals that are corrected one by one."""
     rng = np.random.default_rng(3)
     penalty = ElasticNet(0.0, rng.uniform(0.1, 1.0, 5) * (rng.random(5) < 0.5) * curved)
     problem = LassoProblem(rng.random((5, 12)), rng.random((300, 12)), penalty, positive=positive)

@@ -38,7 +38,7 @@ from solvers.problem.matrix import MatrixAtoms
 from tests.tiers import examples
 
 # A coder's dictionary fixes the number of features, and scikit-learn's checks bring data of many
-# widths.  This table has the width of the data of each check; other checks get 10.
+# widths.  WIDTHS says how wide the data of each check are; other checks get 10.
 WIDTHS = {
     1: "fit2d_1feature",
     2: "estimators_fit_returns_self estimators_overwrite_params fit_check_is_fitted fit_idempotent "

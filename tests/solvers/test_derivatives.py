@@ -183,7 +183,7 @@ def test_derivatives_of_kernels_are_those_of_the_atoms_that_they_make(drawn):
     assert product == pytest.approx((along * upstream).sum(), rel=1e-8, abs=1e-8 * np.abs(along).sum())
 
 
-# -- one result, whatever the way to it ------------------------------------------------------------
+# -- one result by every way -------------------------------------------------------------------------
 
 
 @SIGNS
@@ -214,7 +214,7 @@ def test_many_atoms_by_the_kernel_or_by_lapack_and_without_a_gram_matrix(monkeyp
 
 
 def test_without_penalty_derivatives_are_the_pseudo_inverse():
-    # This also holds for entries of a code that are zero.
+    # Entries of a code that are zero have derivatives, too.
     result = solve_active_set(LassoProblem(2.0 * np.eye(3), [[1.0, 0.0, -1.0]], 0.0))
     np.testing.assert_allclose(result.jvp(signals=[[1.0, 1.0, 1.0]]), np.full((1, 3), 0.5), atol=1e-15)
 

@@ -157,7 +157,7 @@ def test_without_its_conditions_a_stage_breaks_its_bound(broken):
         stages = FixedStages(dictionary=problem.dictionary, used=np.arange(problem.n_atoms), support=support)
         bound = float(np.linalg.norm(problem.signals))
         if broken in ("no margins", "too short"):
-            # A copy of the proved numbers, of which one is made wrong.
+            # Copy the proved numbers, and make one of them wrong.
             names = ("used", "margins", "scale", "duration", "factor", "n_spikes")
             stages = SimpleNamespace(**{name: getattr(stages, name) for name in names})
             if broken == "too short":

@@ -392,7 +392,7 @@ def test_a_coarse_clock_reaches_small_gaps_with_as_many_spikes(positive, time_st
 
 
 def test_one_stage_on_a_clock_is_the_clocked_network():
-    """The spikes are those of `simulate`; a look between two steps sees the spikes of earlier steps."""
+    """Spikes are the spikes of `simulate`; a look between two steps sees the spikes of earlier steps."""
     problem = random_problem(n_signals=1, positive=True)
     result = quietly(OneWindow(50.1, Clock(0.25)), problem, tol=1e-12)
     network = lasso_network(problem, scale=float(result.info["scale"][0]))
