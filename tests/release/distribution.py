@@ -1,8 +1,8 @@
-"""The wheel and the source distribution, built and tried as others get them: ``make package``.
+"""Build the wheel and the source distribution and try them as a user would: ``make package``.
 
-Both are built from what Git tracks, in isolated environments.  Their contents and metadata are checked.
-The wheel is installed into an empty environment of each Python that is named; there the README's code runs
-twice, from another folder: once compiling, once with what the first run left on disk.
+Both archives are built from the files that Git tracks, in isolated environments.  The program checks their
+contents and metadata.  It installs the wheel into an empty environment of each Python that is named.  The
+README's code runs there twice, outside of the checkout: first it compiles, then it uses the kernels on disk.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def tracked_files(root=ROOT):
 
 
 def copy_files(names, folder, root=ROOT):
-    """Copy files to another folder, so that what else lies in the checkout is not built in."""
+    """Copy files to another folder, so that a build contains no other file of the checkout."""
     for name in names:
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)

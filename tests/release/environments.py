@@ -1,4 +1,4 @@
-"""Separate virtual environments for programs that try the project as others get it."""
+"""Separate virtual environments for programs that try the project as a user installs it."""
 
 import os
 import subprocess
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def run(*command, folder=None, **environment):
-    """Run a program to its end and return what it printed; an error shows what it said.
+    """Run a program to its end and return what it printed; an error shows its output.
 
-    Nothing of this process' search path, installed packages or compiled kernels reaches it, unless
-    `environment` says so.
+    The program does not see the search path, the installed packages or the compiled kernels of this process,
+    unless `environment` passes them.
     """
     inherited = {name: value for name, value in os.environ.items() if name not in HIDDEN}
     done = subprocess.run(

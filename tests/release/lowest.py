@@ -1,7 +1,7 @@
-"""The tests with the lowest versions of each dependency that the project says: ``make test-lowest``.
+"""Run the tests with the lowest version of each dependency that the project allows: ``make test-lowest``.
 
-Each lower bound of `pyproject.toml` that users install becomes a constraint, ``>=`` read as ``==``.  What
-only tests, docs or comparisons need is left at its newest.
+Each lower bound of `pyproject.toml` that users install becomes a constraint, ``>=`` read as ``==``.
+Packages that only tests, docs or comparisons need have their newest version.
 """
 
 import argparse
@@ -16,8 +16,8 @@ from packaging.requirements import Requirement
 from tests.release.environments import environment, install, run
 
 ROOT = Path(__file__).parents[2]
-# Old releases of one package call what newer ones of another deprecate: no fault of this project.
-# In the environment, so that tests which start pytest pass it on.
+# Old releases of one package call functions that new releases of another deprecate: no fault of this project.
+# The setting is in the environment, so that tests which start pytest pass it on.
 NOT_ERRORS = {"PYTEST_ADDOPTS": "-W ignore::DeprecationWarning -W ignore::PendingDeprecationWarning"}
 EXTRAS = ("brian2", "dask", "nir", "examples", "digits")
 """Extras whose packages this project imports if a user asks for them."""
@@ -38,7 +38,7 @@ def constraints(project):
 
 
 def lowest(requirement):
-    """Return the constraint of one requirement; none if it only has an upper bound of another one."""
+    """Return the constraint of a requirement, or None if the requirement has limits, but no lower bound."""
     floors = [clause.version for clause in requirement.specifier if clause.operator == ">="]
     if not floors and len(requirement.specifier):
         return None
@@ -49,7 +49,7 @@ def lowest(requirement):
 
 
 def prepared(python, folder, text):
-    """Return the interpreter of an environment with these constraints, which is made where there is none."""
+    """Return the interpreter of an environment with these constraints; make the environment if necessary."""
     version = run(python, "-c", "import platform; print(platform.python_version())").strip()
     inside, stamp = folder / version / "bin" / "python", folder / version / "constraints.txt"
     if not stamp.is_file() or stamp.read_text(encoding="utf-8") != text:

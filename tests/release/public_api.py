@@ -1,8 +1,8 @@
-"""Every public name, a line each, as one text: ``python -m tests.release.public_api [--accept]``.
+"""List every public name, one per line: ``python -m tests.release.public_api [--accept]``.
 
-`public_api.txt` beside this file is the list that was agreed on; a test compares.  Listed are the names that
-public packages and modules export, and what classes of this project give their users: methods, properties,
-fields.  Parameters are not listed: mypy and the docstrings have them.
+`public_api.txt` in this folder is the list that was agreed on; a test compares both lists.  A list has the
+names that public packages and modules export, and the methods, properties and fields of the public classes of
+this project.  Parameters are not listed: mypy checks parameters, and docstrings describe them.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def public_api():
     public, lines, listed = {id(thing) for thing in things.values()}, [], set()
     for name, thing in things.items():
         lines.append(name)
-        # Members are listed at the first place of a class.
+        # A class may have several names: list its members only after the first name.
         if isinstance(thing, type) and thing not in listed:
             listed.add(thing)
             lines += [f"{name}.{member}" for member in members(thing, public)]
@@ -66,7 +66,7 @@ def exported(module):
 
 
 def module_of(name):
-    """Import a module by the name that users write, which may be that of an attribute of a package."""
+    """Import a module by the name that users write; the name may be an attribute of a package."""
     package, _, last = name.rpartition(".")
     try:
         return importlib.import_module(name)
@@ -75,7 +75,7 @@ def module_of(name):
 
 
 def members(cls, public):
-    """Return the names that a class gives its users, except those of a public base."""
+    """Return the public names of a class, except names from a public base class."""
     if issubclass(cls, enum.Enum):
         return [member.name for member in cls]
     ours = [kind for kind in cls.__mro__ if kind.__module__.split(".")[0] in OURS]
@@ -85,7 +85,7 @@ def members(cls, public):
 
 
 def names_of(cls):
-    """Return the names and fields that a class has from this project, including its bases."""
+    """Return the names and fields that this project defines in a class and in the bases of the class."""
     ours = [vars(kind) for kind in cls.__mro__ if kind.__module__.split(".")[0] in OURS]
     return {name for own in ours for name in (*own, *own.get("__dataclass_fields__", ()))}
 

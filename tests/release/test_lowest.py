@@ -1,4 +1,4 @@
-"""Lower bounds as constraints."""
+"""Tests that lower bounds of requirements become constraints of pip."""
 
 import tomllib
 from pathlib import Path

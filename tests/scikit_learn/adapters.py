@@ -1,7 +1,7 @@
 """The names of `sklearn.decomposition`, with our classes behind them.
 
-Arguments are translated, and nothing is computed here.  What has no counterpart raises `NotOffered`, or,
-where it says how scikit-learn works and not what it returns (`fit_algorithm`, `shuffle`), is left aside.
+The adapters only translate arguments.  An argument without a counterpart raises `NotOffered`.  Arguments that
+change how scikit-learn works, but not the result (`fit_algorithm`, `shuffle`), are ignored.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dictlearn import SpikingDictionaryLearning
 from solvers import SpikingSparseCoder
 from solvers.methods import ActiveSetFromSpikes, Stages
 
-# Algorithms for the problem that we solve.  Our solvers are exact, so the choice does not matter.
+# Algorithms of scikit-learn for the LASSO.  Our solvers are exact, so they ignore the choice of an algorithm.
 LASSO = ("lasso_lars", "lasso_cd")
 
 
 class NotOffered(Exception):
-    """The option has no counterpart here."""
+    """An option of scikit-learn that our classes do not have."""
 
 
 def _require_lasso(algorithm: str) -> None:
@@ -62,7 +62,7 @@ class SparseCoder(SpikingSparseCoder):
 
     alpha = property(lambda self: 1.0 if self.transform_alpha is None else self.transform_alpha)
     positive = property(lambda self: self.positive_code)
-    # The active-set method has no limit, but spikes have.
+    # The active-set method takes no limit of iterations, so a limit selects a spiking method.
     method = property(
         lambda self: (
             ActiveSetFromSpikes() if self.transform_max_iter is None else Stages(self.transform_max_iter)

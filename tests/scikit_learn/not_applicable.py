@@ -1,7 +1,7 @@
 """Which of scikit-learn's tests do not apply to our classes, and why.
 
-A case that is listed has to fail, with the exception of its reason; one that is not listed has to pass.
-Every rule has to match a case.  `conftest.py` enforces all three; `docs/scikit_learn.md` quotes the counts.
+A listed case has to fail, with the exception that its reason names.  A case that is not listed has to pass.
+Every rule has to match a case.  `conftest.py` enforces this.  `docs/scikit_learn.md` counts the cases.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.scikit_learn.adapters import NotOffered
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason why cases do not apply, the way they end, and regular expressions for their full names."""
+    """A reason why cases do not apply, the exceptions they raise, and regular expressions for their names."""
 
     text: str
     raises: type[BaseException] | tuple[type[BaseException], ...]

@@ -1,6 +1,6 @@
 """scikit-learn's own tests of dictionary learning, as installed, on our classes.
 
-`conftest.py` marks the cases that do not apply; see `not_applicable.py`.
+`conftest.py` marks the cases that do not apply; `not_applicable.py` lists these cases.
 """
 
 import ast
@@ -20,7 +20,7 @@ REPLACED = {"sklearn.decomposition", "sklearn.decomposition._dict_learning"}
 
 
 def installed_tests():
-    """Return the tests of scikit-learn's module, in whose source our adapters replace its imports."""
+    """Return the tests of scikit-learn's module, after its imports are replaced by our adapters."""
     path = Path(find_spec(MODULE).origin)
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     found = [

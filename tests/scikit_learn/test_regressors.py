@@ -1,4 +1,4 @@
-"""Regressors pass the common checks of scikit-learn, and equal its own at a small tolerance."""
+"""Regressors pass the common checks of scikit-learn, and agree with the regressors of scikit-learn."""
 
 import pickle
 
@@ -89,7 +89,7 @@ def test_constant_and_equal_columns(form):
 @pytest.mark.parametrize("share", [0.3, 0.6, 1.0])
 @pytest.mark.parametrize("weights", [None, WEIGHTS + 0.5])
 def test_offsets_of_sparse_variables_cost_no_digits(offset, share, weights):
-    """All variables, some of them, and some of their entries are far from zero."""
+    """All entries of some variables, or only some entries, are far from zero."""
     rng = np.random.default_rng(0)
     table = np.where(rng.random(X.shape) < share, X * 20.0 + offset, 0.0)
     table[:, ::3] = X[:, ::3]
@@ -140,7 +140,7 @@ def test_cross_validation_is_that_of_scikit_learn(options, weights, n_observatio
 
 
 def test_statistics_that_lose_digits_give_way_to_data():
-    """A variable that is constant but in one fold, and folds that do not make up the whole."""
+    """One variable varies in only one fold; the folds of `TimeSeriesSplit` do not cover all samples."""
     table, target = X.copy(), Y.copy()
     table[:, 0], table[:40, 0] = 1.0, np.arange(40.0)
     for cv in (None, TimeSeriesSplit(4)):
@@ -171,7 +171,7 @@ def test_statistics_of_folds_are_as_good_as_their_data(monkeypatch):
     targets = [
         table @ rng.standard_normal(6) + (k % 2) * rng.standard_normal(40) for k, table in enumerate(tables)
     ]
-    # The outlier makes penalties large at which nothing is found without it.
+    # The outlier raises the largest penalty so far that folds without the outlier have zero codes there.
     models = [LassoRegressorCV([0.1, 0.01] if k == 5 else 20) for k in range(6)]
     found = [model.fit(*data).mse_path_ for model, *data in zip(models, tables, targets, strict=True)]
     monkeypatch.setattr(Statistics, "design", lambda *folds: None)

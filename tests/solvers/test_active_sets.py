@@ -31,7 +31,7 @@ from tests.tiers import examples
 # Dependent kernels are intended here.
 pytestmark = pytest.mark.filterwarnings("ignore::solvers.IllPosedWarning")
 SIGNS = pytest.mark.parametrize("positive", [True, False], ids=["positive", "signed"])
-# Residual of the solved equations: rounding errors, 1e-16 times sums of some hundred products.
+# Largest residual of solved equations: rounding errors of 1e-16 in sums of some hundred products.
 ROUNDING = 1e-13
 from_spikes = METHODS["active_set_from_spikes"]
 
@@ -49,13 +49,13 @@ from_spikes = METHODS["active_set_from_spikes"]
     density=st.sampled_from([0.0, 0.3, 1.0]),
 )
 def test_any_start_ends_at_the_optimum_and_counts_its_corrections(this, density):
-    """Violations count from 1e-13 of the largest correlation; equations are solved to their condition."""
+    """Violations below 1e-13 of the largest correlation do not count; equations have rounding errors."""
     start = this.codes(density=density)
     with this.with_room():
         result = solve_active_set(this.problem(), start=start if density else None)
     room = 2e-11 * np.abs(result.problem.correlations).max(axis=1)
     assert (result.kkt_violation <= room).all()
-    # An atom that no signal sees has no start.
+    # The start of an atom is ignored if the atom is zero in all features that have a weight.
     begun = start * this.atoms[:, this.weights.any(axis=0)].any(axis=1)
     expected = [corrections(*pair) for pair in zip(result.codes, begun, strict=True)]
     np.testing.assert_array_equal(
@@ -99,7 +99,7 @@ def corrections(code, start):
 @pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
 @costs(working_set=7)
 def test_a_single_signal_needs_no_gram_matrix(positive, share, monkeypatch):
-    """The optimum is that of the full matrix; the working set outgrows its room."""
+    """The optimum equals the optimum of the full matrix; the working set outgrows its memory."""
     problem = random_problem(600, 60, share=share, positive=positive)
     given = LassoProblem(
         problem.dictionary, problem.signals, problem.l1_weights, positive=positive, gram=problem.gram
@@ -116,7 +116,7 @@ def test_a_single_signal_needs_no_gram_matrix(positive, share, monkeypatch):
     result = solve_active_set(alone, start=start)
     assert not alone.has_gram
     np.testing.assert_array_equal(result.codes != 0.0, expected.codes != 0.0)
-    # With almost as many active atoms as features the equations have a condition of some 1e4.
+    # With almost as many active atoms as features the condition of the equations is about 1e4.
     np.testing.assert_allclose(result.codes, expected.codes, rtol=0, atol=1e-11)
     assert result.info["n_corrections"][0] == corrections(result.codes[0], start[0])
 
@@ -132,7 +132,7 @@ def test_a_single_signal_is_solved_and_certified_by_one_kernel(positive):
 
 
 def test_rounds_are_bounded_and_the_best_code_is_kept():
-    """An intermediate code is feasible and better than zero; with a single round it is the start or zero."""
+    """A code after a few rounds is feasible and better than zero; after one round it is the start or zero."""
     problem = random_problem(60, 40, share=0.01)
     with pytest.warns(ConvergenceWarning, match="active_set: 1 of 1 signals .* within its rounds"):
         result = solve_active_set(problem, max_rounds=3)
@@ -166,7 +166,7 @@ def test_company_batches_and_workers_change_no_bit():
 @pytest.mark.parametrize("penalty", [0.0, 0.3])
 @pytest.mark.parametrize("n_atoms", [2, 5, 17])
 def test_tiny_signals_have_the_bits_of_one(n_atoms, penalty):
-    """All atoms may be members of the working set; gaps of penalty zero are corrected together."""
+    """The working set may contain all atoms; without a penalty, gaps of signals are corrected together."""
     problem = random_problem(n_atoms, 20, share=0.1, positive=True, n_signals=300).with_penalty(penalty)
     together = solve_active_set(problem, tol=1e-10)
     assert together.reached.all()
@@ -182,7 +182,7 @@ def test_tiny_signals_have_the_bits_of_one(n_atoms, penalty):
     [(447, 8, 0.5, 1e-7, 47), (593, 6, 0.6, 2e-7, 147), (207, 32, 0.4, 2e-5, 58), (482, 53, 0.3, 5e-7, 124)],
 )
 def test_smooth_atoms_are_no_worse_than_a_few_steps(n_atoms, n_features, width, share, seed, bytes_allowed):
-    """Their equations on the first support mislead, and would end at the zero code without other steps."""
+    """The equations on the first support mislead: without other steps, the method would end at zero."""
     rng = np.random.default_rng(seed)
     places = np.linspace(-1.0, 1.0, n_features)
     dictionary = np.exp(-((places - np.linspace(-1, 1, n_atoms)[:, np.newaxis]) ** 2) / (2.0 * width**2))
@@ -259,7 +259,7 @@ def test_duplicated_kernels(positive, difference):
     problem = LassoProblem(dictionary, single.signals, single.l1_weights[0], positive=positive)
     result = from_spikes(problem, tol=1e-6)
     assert result.converged
-    # If the square of a difference is only rounding, a gap of the size of the difference remains.
+    # If the square of `difference` is below rounding errors, a gap as large as `difference` remains.
     if difference == 0.0 or difference**2 >= 1e-12:
         require_exact(problem, result)
     if difference == 0.0:
@@ -285,10 +285,10 @@ FAR_AWAY = [(39, False), (102, False), (258, False), (83, True), (239, True)]
 
 @pytest.mark.parametrize(("seed", "positive"), CASES + FAR_AWAY)
 def test_more_kernels_than_pixels_under_them(seed, positive):
-    """Atoms depend on each other without being alike: the equations of too many have no solution.
+    """Atoms depend on each other without being alike: if too many are active, their equations are singular.
 
-    The last cases have targets 1e17 away, from which the residual has no digits left, and sweeps that
-    return to the origin.
+    In the last cases, FAR_AWAY, the equations have solutions of size 1e17, at which the residual has no
+    correct digit, and sweeps return to the origin.
     """
     problem = dependent_problem(seed, positive=positive)
     rng = np.random.default_rng(0)

@@ -39,7 +39,7 @@ def energy(dictionary, signal, codes):
 
 
 def test_energy_falls_by_the_squared_speed_of_the_active_neurons(problem, two_sided):
-    """dE/dt = - sum over active neurons of (du/dt)^2 / g, by differences of a finely sampled flow."""
+    """Finite differences of a flow confirm dE/dt = - sum over active neurons of (du/dt)^2 / g."""
     dictionary, _ = problem
     result = flow_of(*problem, two_sided, times=np.linspace(0.0, 2.0, 20001), relative_tolerance=1e-12)
     energies, active = energy(*problem, result.activities), result.activities != 0.0
@@ -82,7 +82,7 @@ def test_with_fixed_support_the_flow_is_a_matrix_exponential():
     drive, start = np.array([2.0, 2.5]), np.array([1.5, 1.2])
     times = np.linspace(0.0, 2.0, 5)
     result = flow(weights, drive, 0.1, 1.0, start, times=times, **OPTIONS)
-    # du/dt = drive - u + W^T (u - 0.1): linear as long as both are active.
+    # du/dt = drive - u + W^T (u - 0.1): linear while both neurons are active.
     matrix = weights.T - np.eye(2)
     rest = np.linalg.solve(-matrix, drive - 0.1 * weights.sum(axis=0))
     for time, potential in zip(times, result.potentials, strict=True):

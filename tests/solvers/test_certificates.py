@@ -45,8 +45,8 @@ BOTH = pytest.mark.parametrize("figures", [measure, by_kernel], ids=["numpy", "k
 
 TWO = [[1.0, 0.0], [0.6, 0.8]]
 BY_HAND = [
-    # Dictionary, signal, penalty, code: objective, gap, violation.  b = (1, 0.6): the second atom has the
-    # correlation 0.6 - 0.6 x 0.9 = 0.06 < 0.1 with the residual.
+    # Dictionary, signal, penalty, code; objective, gap, violation.  b are the correlations with the signal.
+    # b = (1, 0.6): the correlation of the second atom with the residual is 0.6 - 0.6 x 0.9 = 0.06 < 0.1.
     (TWO, (1.0, 0.0), 0.1, (0.9, 0.0), 0.095, 0.0, 0.0),
     # b = (1, 1.4): a = G^-1 (b - lambda) = ((0.9 - 0.6 x 1.3), (1.3 - 0.6 x 0.9)) / 0.64.
     (TWO, (1.0, 1.0), 0.1, (0.1875, 1.1875), 0.14375, 0.0, 0.0),
@@ -83,7 +83,7 @@ def test_figures_by_hand(figures, dictionary, signal, penalty, code, energy, gap
 @SIGNS
 @pytest.mark.parametrize("l2", [0.0, 1.0])
 def test_the_violation_is_the_way_to_the_fixed_point(figures, positive, l2):
-    """With halves and quarters all numbers are exact, and a gap is the square of a bound for rounding."""
+    """All numbers are exact binary fractions; only the bound of certificates for rounding leaves a gap."""
     signals = np.array([[2.0, -1.0, 0.25, 0.0]])
     problem = LassoProblem(np.eye(4), signals, ElasticNet(0.5, l2), positive=positive)
     optimum = np.array([[1.5, 0.0 if positive else -0.5, 0.0, 0.0]]) / (1.0 + l2)
@@ -118,7 +118,7 @@ def test_gap_keeps_its_digits_where_the_difference_of_objectives_has_none(error,
 @pytest.mark.parametrize("weights", ["none", "own masks", "weights"])
 @pytest.mark.parametrize(("n_features", "n_atoms"), [(1, 1), (64, 257), (1025, 30), (2300, 6)], ids=str)
 def test_figures_of_the_kernel_are_those_of_numpy(curved, positive, weights, n_features, n_atoms):
-    """They agree to 1e-13 of the signal, also for long sums."""
+    """Figures agree to 1e-13 of the signal, also for long sums."""
     rng = np.random.default_rng(n_features)
     problem = random_problem(n_features, n_atoms, positive=positive, unit_norm=False, n_signals=4)
     options = {}
@@ -142,7 +142,7 @@ def test_figures_of_the_kernel_are_those_of_numpy(curved, positive, weights, n_f
 
 @BOTH
 def test_figures_depend_on_nothing_that_is_kept(figures):
-    """They also do not depend on blocks, the type of indices, the Gram matrix, or a solver's correlations."""
+    """Figures also do not depend on blocks, the type of indices, the Gram matrix, or passed correlations."""
     problem = random_problem(n_signals=40_000)
     assert problem.n_signals * problem.n_atoms > BLOCK_ENTRIES
     codes = random_codes(problem)
@@ -195,7 +195,7 @@ def exact_distance(problem, codes):
     twice=st.booleans(),
 )
 def test_optima_with_tiny_penalties_are_certified_and_others_truly(figures, seed, positive, size, own, twice):
-    """Atoms beside an intercept, all once or twice: least squares has no dual point along the residual."""
+    """Four penalties are tiny, or one is zero; the dictionary may have all other atoms with both signs."""
     rng = np.random.default_rng(seed)
     dictionary = rng.random((8, 20)) * 10.0 ** rng.uniform(-3, 3, (8, 1))
     signals = rng.random((1, 8)) @ dictionary / 1e2 + 0.3 * rng.standard_normal((1, 20))
@@ -240,7 +240,7 @@ def test_the_unit_of_weights_does_not_matter_to_what_is_certified(figures, unit,
 @pytest.mark.parametrize("l2", [0.0, 2.0])
 @pytest.mark.parametrize("point", [-3.0, -0.4, 0.0, 0.5, 2.0])
 def test_proximal_steps_and_conjugates_are_their_definitions(point, l2, positive):
-    """The reference is a search; a slack is h(a) + h*(x) - a x."""
+    """The reference is a numerical search; the slack of a and x is h(a) + h*(x) - a x, h is the penalty."""
     penalty = penalty_of(ElasticNet(0.5, l2), np.ones(1), np.array([positive]))
     lowest = 0.0 if positive else -5.0
 
@@ -291,7 +291,7 @@ def test_the_dual_multiple_is_the_best(seed, exponent, some_flat):
 @pytest.mark.parametrize("size", [1.0, 1e8, 1e-8])
 @pytest.mark.parametrize("stride", [None, 1, 2])
 def test_residuals_are_right_to_their_own_rounding(size, stride):
-    """This also holds if signal and reconstruction cancel: the residual is 1e-8 of the signal."""
+    """Signal and reconstruction may cancel: the residual is only 1e-8 of the signal."""
     rng = np.random.default_rng(3)
     dictionary = rng.standard_normal((12, 49)) * 10.0 ** rng.uniform(-4, 4, (12, 1))
     if stride is not None:
@@ -309,7 +309,7 @@ def test_residuals_are_right_to_their_own_rounding(size, stride):
         exact = exact_problem.residual(rational(codes[k]))
         errors = [x - Fraction(y) for x, y in zip(exact, found.values[k].tolist(), strict=True)]
         error = np.sqrt(float(sum(e * e for e in errors)))
-        # A plain sum would be off by up to some 1e-15 of the terms.
+        # The error of a plain sum would be up to about 1e-15 times its terms.
         terms = np.abs(codes[k]) @ np.sqrt(atoms.squared_norms)
         assert error <= found.errors[k] <= 1e-15 * np.linalg.norm(found.values[k]) + 1e-17 * terms
         for atom, correlation in zip(exact_problem.atoms, correlations[k].tolist(), strict=True):
@@ -332,7 +332,7 @@ def test_high_parts_are_short_and_low_parts_exact():
 
 @pytest.mark.parametrize("n_features", [3, 1000, 5000])
 def test_inner_products_are_within_their_bound(n_features):
-    """Their terms cancel, so the sums are far smaller than their terms."""
+    """The terms of the inner products cancel, so the products are far smaller than their terms."""
     rng = np.random.default_rng(5)
     dictionary, signals = rng.standard_normal((2, n_features)), rng.standard_normal((1, n_features))
     signals -= (signals @ dictionary.T) @ np.linalg.pinv(dictionary).T
@@ -370,11 +370,11 @@ def test_eigenvalues_are_bounded_from_below_exactly(share):
 @pytest.mark.property
 @examples(60)
 @given(seed=st.integers(0, 2**32 - 1))
-@example(seed=777294)  # all that is seen of an atom is 1e-210
+@example(seed=777294)  # the largest visible entry of an atom is 1e-210
 @example(seed=1015379)  # penalties of 1e257, norms of 1e-118
-@example(seed=3000544)  # atoms on a line, with penalties of the size of rounding
+@example(seed=3000544)  # atoms on a line, with penalties as small as rounding errors
 def test_exact_arithmetic_finds_no_false_gap_at_the_ends_of_the_range(seed):
-    """There is also no NaN and no warning of NumPy, and optimal codes off the lines are converged."""
+    """No figure is NaN and NumPy does not warn; if atoms are on lines, optimal codes are converged."""
     kind, wrong = judged(seed)
     assert not wrong["false"]
     assert not wrong["NaN"]
@@ -388,7 +388,7 @@ def test_exact_arithmetic_finds_no_false_gap_at_the_ends_of_the_range(seed):
     seed=st.integers(0, 2**32 - 1), exponent=st.floats(100.0, 295.0), penalty=st.sampled_from([0.0, 1e-200])
 )
 def test_atoms_of_which_next_to_nothing_is_seen_have_their_say(figures, seed, exponent, penalty):
-    """The signs of their correlations already exclude positive codes, at any size."""
+    """The signs of the correlations alone exclude positive codes, however small the atoms are."""
     rng = np.random.default_rng(seed)
     atoms, signal = rng.uniform(0.1, 1.0, (4, 5)), -rng.uniform(0.1, 1.0, (1, 5))
     atoms[:, 2:] *= 10.0**-exponent
@@ -441,7 +441,7 @@ def test_optimal_codes_at_the_ends_of_the_range_are_said_to_be(seeds):
 @pytest.mark.parametrize(
     ("atom", "options", "penalty", "distance"),
     [
-        # Code zero: 1/2 (1 - penalty / number)^2 is lost of 1/2; with a weight w, w times as much.
+        # The zero code is worse than the optimum by w / 2 (1 - penalty / (w x))^2: weight w, entry x.
         ([1.0, 1e-165], {"mask": [False, True]}, 1e-167, 0.49),
         ([1.0, 1e-165], {"mask": [False, True]}, 0.0, 0.5),
         ([1.0, 1e-165], {"feature_weights": [0.0, 1e60]}, 1e-107, 0.49e60),
@@ -515,7 +515,7 @@ def test_codes_beside_lines_are_certified_to_rounding_and_no_closer(figures, lin
 @pytest.mark.filterwarnings("ignore:positive holds for atom 0:solvers.IllPosedWarning")
 @pytest.mark.parametrize("positive", [True, [True, True, False], [False, True, True]], ids=str)
 def test_lines_of_atoms_with_and_without_signs_and_penalties(positive):
-    """An intercept has its own line; an atom with a penalty is on no line, in any direction."""
+    """An intercept has a line of its own; an atom with a penalty belongs to no line, with either sign."""
     dictionary = [[1.0, 1.0, 1.0, 1.0], [1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0]]
     for penalty in ([0.0, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.5]):
         problem = LassoProblem(dictionary, [[1.0, -2.0, 0.5, 0.3]], penalty, positive=positive)
@@ -524,7 +524,7 @@ def test_lines_of_atoms_with_and_without_signs_and_penalties(positive):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_penalties_of_the_atoms_of_a_line_have_room_for_rounding(seed):
-    """Atoms cancel each other up to rounding: their combination costs more than it gains."""
+    """Atoms cancel each other up to rounding: the penalty of the combination is larger than its gain."""
     rng = np.random.default_rng(seed)
     atoms, signals = rng.standard_normal((3, 5)), rng.standard_normal((1, 5))
     opposite = np.vstack([atoms[:1], -0.7 * atoms[:1]])
@@ -537,7 +537,7 @@ def test_penalties_of_the_atoms_of_a_line_have_room_for_rounding(seed):
 @pytest.mark.parametrize("curved", [False, True])
 @pytest.mark.parametrize("positive", [True, False])
 def test_signals_of_independent_atoms_are_corrected_together(positive, curved, monkeypatch):
-    """The bits equal those of signals that are corrected one by one."""
+    """The bits equal the bits of signals that are corrected one by one."""
     rng = np.random.default_rng(3)
     penalty = ElasticNet(0.0, rng.uniform(0.1, 1.0, 5) * (rng.random(5) < 0.5) * curved)
     problem = LassoProblem(rng.random((5, 12)), rng.random((300, 12)), penalty, positive=positive)
@@ -585,7 +585,7 @@ def test_results_are_those_of_the_problem_without_what_is_hidden(form, hides, fi
     found, expected = measure(problem, theirs.codes), measure(cut, theirs.codes)
     for name in FIGURES:
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-9, atol=1e-12)
-    # Known features have the numbers that were passed; unknown ones have the fill value.
+    # Known features have the numbers that were passed; unknown features have the fill value.
     np.testing.assert_array_equal(problem.reconstruct(np.eye(3, 6)), np.where(KNOWN, ATOMS, fill)[:3])
 
 
@@ -623,7 +623,7 @@ def test_a_model_knows_what_its_mask_leaves_and_another_mask_says_otherwise():
 
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
 def test_what_a_signal_knows_of_atoms_has_to_be_finite(form):
-    """This holds even if other signals do not know it; the message says what to do."""
+    """An atom has to be finite at every feature that any signal knows; the message says what to do."""
     own = np.tile(KNOWN, (3, 1))
     own[1, KNOWN.argmin()] = True
     filled = form(np.where(KNOWN, ATOMS, np.nan))

@@ -42,7 +42,7 @@ def require_same_bits(one, other):
 
 
 def require_as_good(this, one, other, factor=1.0):
-    """Require that objectives and gaps of both contain the same optimum; `factor` is the unit of `other`."""
+    """Require that the gaps of two results contain one optimum; `factor` is the unit of `other`."""
     if one.method not in SLOW:
         assert one.converged
         assert other.converged
@@ -116,7 +116,7 @@ def test_neither_order_nor_units_nor_signs_of_atoms_matter(name, data, seed):
     require_as_good(this, expected, found)
     if name in SLOW:
         return
-    # The objective is strongly convex in the reconstruction: a gap of g is at most sqrt(2 g) away.
+    # The objective is strongly convex: with a gap of g, the reconstruction is at most sqrt(2 g) off.
     distance = (found.codes @ other.dictionary - expected.codes @ this.atoms) * np.sqrt(this.weights)
     bound = 2.0 * np.sqrt(2.0 * tol * this.energies)
     assert (np.linalg.norm(distance, axis=1) <= bound).all()
@@ -125,7 +125,7 @@ def test_neither_order_nor_units_nor_signs_of_atoms_matter(name, data, seed):
 @examples(40)
 @given(this=problems(), exponent=st.integers(-300, 300))
 def test_figures_scale_exactly(this, exponent):
-    """Powers of two only change exponents; but a gap has room for underflow in any unit."""
+    """Powers of two only change exponents, but every gap includes an allowance for underflow."""
     problem, factor = this.problem(), 2.0**exponent
     assume(1e-140 < np.abs(factor * this.values).max() < 1e140)
     scaled = this.problem(signals=this.signals * factor, penalty=ElasticNet(this.l1 * factor, this.l2))
@@ -241,7 +241,7 @@ def test_forms_of_a_dictionary_have_the_products_of_its_array(this):
         *weighted.shape[:1],
         *this.atoms.shape,
     )
-    # Features that no signal knows are zero, except those of kernels.
+    # Atoms are zero at features that no signal knows, unless the atoms are kernels.
     known = this.weights.any(axis=0) | (this.kind[0] in CONVOLUTIONAL)
     atoms = np.where(known, this.atoms, 0.0)
     np.testing.assert_array_equal(problem.atoms.toarray(), atoms)
@@ -279,7 +279,7 @@ def test_networks_have_the_matrix_of_the_problem(positive, data):
     correlations = this.atoms @ this.values[0]
     signs = [1.0] if positive else [1.0, -1.0]
     atom, sign = np.tile(np.arange(n), len(signs)), np.repeat(signs, n)
-    if this.kind[0] in CONVOLUTIONAL and not positive:  # positions, then signs, then kernels
+    if this.kind[0] in CONVOLUTIONAL and not positive:  # sorted by position, sign, kernel
         n_kernels = this.dictionary.n_kernels
         order = np.arange(2 * n).reshape(2, -1, n_kernels).swapaxes(0, 1).ravel()
         atom, sign = atom[order], sign[order]
@@ -318,7 +318,7 @@ def test_a_start_changes_only_the_work(name, data):
     untidy.data[start[untidy.coords] == 0.0] = 0.0
     form = data.draw(st.sampled_from([sparse.csr_array, lambda _: untidy.tocsr(), list, np.asfortranarray]))
     require_same_bits(solved(method, this, start=form(start), tol=tol), result)
-    # At the optimum there is nothing to do: the active set finds this in one round, or two on a grid.
+    # A start at the optimum needs no steps; the active set confirms it in one round, or two on a grid.
     again = solved(method, this, start=best, tol=tol)
     require_same_bits(again, solved(method, this, start=best.sparse_codes, tol=tol))
     assert (again.n_steps <= 2 * (name == "active_set")).all()

@@ -57,7 +57,7 @@ class KillingBar:
 
 @pytest.mark.parametrize("n_killed", [1, 2])
 def test_killed_workers_lose_nothing(cluster_client, problem, monkeypatch, n_killed):
-    """If all die, all copies of the shared data are lost, which Dask does not restore by itself."""
+    """If all workers die, the shared data are lost with all copies, and Dask does not restore the data."""
     bar = KillingBar(worker_pids(cluster_client)[:n_killed])
     expected = solve_spiking(problem)
     monkeypatch.setattr(method, "tqdm", lambda **_: bar)

@@ -38,7 +38,7 @@ from solvers.problem.matrix import MatrixAtoms
 from tests.tiers import examples
 
 # A coder's dictionary fixes the number of features, and scikit-learn's checks bring data of many
-# widths; this is what each of them brings (10 where it does not matter).
+# widths.  WIDTHS says how wide the data of each check are; other checks get 10.
 WIDTHS = {
     1: "fit2d_1feature",
     2: "estimators_fit_returns_self estimators_overwrite_params fit_check_is_fitted fit_idempotent "
@@ -54,7 +54,7 @@ WIDTH_OF = {f"check_{name}": width for width, names in WIDTHS.items() for name i
 VARIANTS = {
     "plain": {},
     "missing_values": {"missing_values": np.nan},
-    "spikes alone": {"method": "spiking", "tol": 1e-9},  # checks want the same codes of the same signals
+    "spikes alone": {"method": "spiking", "tol": 1e-9},  # checks compare codes of equal signals
 }
 
 
@@ -107,9 +107,9 @@ def test_the_estimator_is_the_function(name, alpha, positive, tol, missing, kind
     X = np.where(rng.random(SIGNALS.shape) < 0.8, np.rint(3.0 * SIGNALS), 0.0).astype(dtype)
     mask = None if missing is None else X != 0.0
     if missing is not None and (float(missing) == 1e300 or (dtype.kind == "i" and missing % 1.0 != 0.0)):
-        mask = None  # a single number, or an integer, cannot be the marker
+        mask = None  # float32 cannot hold 1e300, integers no fraction
     elif missing is not None:
-        # The kind of the signals: 0.1 in double precision is not 0.1 in single precision.
+        # The marker has the type of the signals: 0.1 in float64 is not 0.1 in float32.
         X = np.where(mask, X, np.asarray(missing, dtype=dtype))
     known = X if mask is None else np.where(mask, X, 0)
     problem = LassoProblem(DICTIONARY, known.astype(float), alpha, mask=mask, positive=positive)
@@ -224,7 +224,7 @@ def test_the_score_is_the_energy_that_codes_of_other_features_predict(noisy, hol
     assert coder.score(X) == held_out_score(problem)
     assert held_out_score(problem.with_penalty(100.0)) == pytest.approx(0.0, abs=1e-12)
     assert held_out_score(LassoProblem(np.ones((2, 1)), np.ones((3, 1)), 0.1)) == 0.0
-    # The method and its tolerance do not matter.
+    # The score does not depend on the method and its tolerance.
     for parameters in ({"tol": 0.1}, {"method": "spiking_rate"}, {"method": Rates()}):
         assert clone(coder).set_params(**parameters).score(X) == coder.score(X)
 
@@ -343,7 +343,7 @@ def test_a_coder_computes_the_gram_matrix_once_for_signals_that_come_one_by_one(
             coder.set_params(alpha=coder.alpha + 0.01)
         assert shapes == [(n_atoms, 20)]
         coder.set_params(alpha=5.0)
-        assert len(pickle.dumps(coder)) <= len(before) + 60  # the number of features is new
+        assert len(pickle.dumps(coder)) <= len(before) + 60  # 60 bytes: the number of features
         clone(coder).transform(x)
         assert shapes == [(n_atoms, 20)] * (2 if n_atoms < 512 else 1)
 

@@ -1,4 +1,4 @@
-"""Ill-posed problems are named once, with the remedy, at the line of the caller; well-posed ones are not."""
+"""An ill-posed problem causes one warning, with a remedy, at the caller's line; other problems cause none."""
 
 import contextlib
 import re
@@ -33,7 +33,7 @@ SIDE = 24
 
 
 def warned(call):
-    """Return the messages of a call's warnings; require that each points to the line here."""
+    """Return the messages of a call's warnings; require that every warning points to this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()

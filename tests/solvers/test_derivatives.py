@@ -27,7 +27,7 @@ STENCIL = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 
 
 def supports_of(drawn, codes):
-    """Return the atoms whose equations a code solves; without a penalty zero is no bound."""
+    """Return the atoms whose equations a code solves: nonzero entries, and signed atoms without a penalty."""
     is_free = (drawn.l1 == 0.0) & drawn.atoms.any(axis=1) & ~drawn.positive
     return [np.flatnonzero((code != 0.0) | is_free) for code in codes]
 
@@ -88,7 +88,7 @@ def test_gradients_are_the_formula_on_the_support(drawn):
         q = np.linalg.solve(gram, upstream[k, support])
         residual = drawn.values[k] - code @ atoms
         expected["signals"][k] = weights * (q @ atoms)
-        # Scale of a product with a residual, which may be all rounding.
+        # Scale of the product with the residual; the residual may consist of rounding errors.
         size = (np.abs(q @ atoms) * np.abs(drawn.values[k])).max()
         rounding["feature_weights"] = max(rounding["feature_weights"], 1e-13 * size)
         expected["feature_weights"][k] = (q @ atoms) * residual
@@ -135,7 +135,7 @@ def test_derivatives_are_those_of_differences(drawn, name):
     rng = np.random.default_rng(drawn.seed)
     numbers = {"signals": drawn.values, "dictionary": drawn.atoms, "l1": drawn.l1, "l2": drawn.l2}
     numbers["feature_weights"] = drawn.weights
-    # Curvatures of zero have no room below.
+    # Increase all curvatures, because differences also lower them, and a curvature cannot be negative.
     numbers["l2"] = drawn.l2 + (0.1 * (drawn.atoms**2).sum(axis=1) if name == "l2" else 0.0)
     object.__setattr__(drawn, "l2", numbers["l2"])
 
@@ -183,12 +183,12 @@ def test_derivatives_of_kernels_are_those_of_the_atoms_that_they_make(drawn):
     assert product == pytest.approx((along * upstream).sum(), rel=1e-8, abs=1e-8 * np.abs(along).sum())
 
 
-# -- one result, whatever the way to it ------------------------------------------------------------
+# -- one result by every way -------------------------------------------------------------------------
 
 
 @SIGNS
 def test_codes_of_any_method_have_the_derivatives_of_the_optimum(positive):
-    """Only supports must be right: the codes on them are solved again."""
+    """Only supports must be right: derivatives solve for the codes on the support again."""
     problem = random_problem(20, 30, n_signals=4, positive=positive, share=0.3)
     upstream = np.random.default_rng(0).standard_normal((4, 30))
     expected = solve_active_set(problem, tol=1e-12).vjp(upstream)
@@ -214,7 +214,7 @@ def test_many_atoms_by_the_kernel_or_by_lapack_and_without_a_gram_matrix(monkeyp
 
 
 def test_without_penalty_derivatives_are_the_pseudo_inverse():
-    # Also where a code is zero.
+    # Entries of a code that are zero have derivatives, too.
     result = solve_active_set(LassoProblem(2.0 * np.eye(3), [[1.0, 0.0, -1.0]], 0.0))
     np.testing.assert_allclose(result.jvp(signals=[[1.0, 1.0, 1.0]]), np.full((1, 3), 0.5), atol=1e-15)
 
@@ -245,7 +245,7 @@ def test_kinks_are_named_or_left_out(dictionary, signals, atom, positive):
     assert np.isnan(found.feature_weights[1]).all()
     tangents = result.jvp(signals=np.ones((3, 3)), undefined="leave out")
     np.testing.assert_array_equal(np.isnan(tangents), [[False] * 3, [True] * 3, [False] * 3])
-    # It adds nothing to sums over signals.
+    # The signal without a derivative adds nothing to sums over signals.
     others = solve_active_set(LassoProblem(dictionary, np.array(signals)[[0, 2]], 1.0, positive=positive))
     expected = others.vjp(upstream[[0, 2]])
     for name in ("dictionary", "l1", "l2"):
@@ -257,7 +257,7 @@ def test_codes_that_are_not_optimal_or_depend_on_each_other_are_refused():
     problem = random_problem(20, 30, n_signals=4, share=0.1)
     with pytest.raises(ValueError, match="not optimal"):
         solve_spiking(problem, tol=0.5).vjp(np.ones((4, 30)))
-    # Equal shares for both copies are optimal.
+    # A code that is divided equally between two copies of an atom is optimal.
     dependent = LassoProblem(COPIES, [[3.0, 2.0, 0.0]], 1.0)
     result = solve(dependent, METHODS["fista"], start=[[1.0, 1.0, 1.0]], tol=1e-8)
     assert np.count_nonzero(result.codes) == 3

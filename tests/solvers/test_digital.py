@@ -79,7 +79,7 @@ def test_digital_codes_are_certified_in_any_format(form, positive, tol, is_maske
     network = result.operations["network"]
     np.testing.assert_array_equal(network.neuron_updates, result.info["n_clock_steps"] * n_neurons)
     np.testing.assert_array_equal(result.info["duration"], 0.25 * result.info["n_clock_steps"])
-    # A neuron reaches all others, unless the weight is rounded to zero.
+    # A neuron reaches every other neuron, unless their weight is rounded to zero.
     delivered = counts @ (result.info["network"].effective_weights != 0.0).sum(axis=1)
     np.testing.assert_array_equal(network.synaptic_operations, delivered)
     assert set(result.operations) == {"drive", "network", "read-out", "certificate"}
@@ -101,14 +101,14 @@ def test_stages_correct_what_rounded_weights_do(positive, bits):
     excess = result.objective - objective(problem, optimal_codes(problem))
     assert (excess <= 1e-6 * problem.energies).all()
     assert (result.info["n_stages"] > 1).all()
-    # Weights differ from the true ones: this was not a network of real numbers.
+    # Weights differ from the true weights: the network did not use real numbers.
     real = np.asarray(result.info["network"].network.weights)
     assert np.abs(result.info["network"].effective_weights - real).max() > 2.0 ** -(bits + 2)
 
 
 @either_sign
 def test_the_network_alone_solves_the_rounded_problem(positive):
-    """Without refinement, codes converge to those of the rounded Gram matrix; more bits reduce the gap."""
+    """In one run, codes converge to the codes of the rounded Gram matrix; more bits reduce the gap."""
     problem = random_problem(64, 128, positive=positive, n_signals=2)
     options = {"tol": 1e-9, "max_duration": 4000.0}
     gaps = []
@@ -120,14 +120,14 @@ def test_the_network_alone_solves_the_rounded_problem(positive):
     rounded = np.diag(problem.gram.diagonal()) - result.info["network"].effective_weights[:128, :128]
     left, true_left = (problem.correlations - result.codes @ gram for gram in (rounded, problem.gram))
     over, true_over = (values if positive else np.abs(values) for values in (left, true_left))
-    # A run of 4000 time constants leaves errors of a few spikes, each of the scale of a code.
+    # After 4000 time constants codes have errors of a few spikes; a spike is worth scale / 4000.
     assert (over <= problem.l1_weights + 60.0 * result.info["scale"][:, np.newaxis] / 4000.0).all()
     assert np.max(true_over) > np.max(over)
 
 
 @pytest.mark.parametrize("call", [quietly, in_one_run])
 def test_drives_that_do_not_fit_are_said_before_a_network_runs(call):
-    """At an exponent one too small the largest drive saturates; at the next larger one nothing does."""
+    """If the exponent is too small by 1 the largest drive saturates; with the next exponent no drive does."""
     problem = random_problem(64, 128, n_signals=2)
     largest = 0.5 * 2**20 * 0.25  # rate, threshold, step
     exponent = int(np.floor(np.log2(largest / 4095.0)))
@@ -175,7 +175,7 @@ def test_one_run_is_that_of_simulate():
     network = result.info["network"]
     run = simulate(network.network.with_soma_bias(drive), 300.0, Clock(0.25, network.format))
     rates = run.spike_rate * result.info["scale"][0]
-    # The solver starts at half the thresholds, and keeps the best code: rates agree to a few spikes.
+    # The solver starts at half the thresholds and keeps the best code, so its rates differ by a few spikes.
     np.testing.assert_allclose(rates, result.codes[0], atol=3 * result.info["scale"][0] / 200)
 
 

@@ -1,4 +1,4 @@
-"""Problems as NIR graphs, through a file, and back: the networks of `lasso_network`."""
+"""NIR graphs of problems, written to a file and read, give the networks of `lasso_network`."""
 
 import numpy as np
 import pytest
@@ -29,9 +29,9 @@ from tests.tiers import examples
 def test_the_network_after_the_round_trip(drawn, tmp_path_factory):
     dictionary, _, weights, penalty = drawn.kind
     is_image = dictionary in CONVOLUTIONAL
-    # NIR knows shapes of square kernels alone, or of sides that are both odd or both even.
+    # NIR can only describe kernels whose sides are both odd or both even.
     assume(not is_image or np.diff(drawn.dictionary.kernels.shape[1:3])[0] % 2 == 0)
-    # A convolution has one threshold and one drive for all positions, and no features that count more.
+    # A convolution of NIR has one threshold and one drive for all positions, and no feature weights.
     assume(not is_image or (weights == "none" and penalty == "number"))
     assume(drawn.values.any())
     problem, scale = drawn.problem(), 0.25 * np.abs(drawn.values).max()
@@ -52,7 +52,7 @@ def test_the_network_after_the_round_trip(drawn, tmp_path_factory):
 
 
 def test_the_graph_of_a_problem_in_steps():
-    """The drive is that of a step, tau is in steps, and a spike brings its whole weight over all steps."""
+    """With a time step, drives are per step and tau is in steps; a spike still has its whole weight."""
     problem = random_problem(8, 12, positive=True)
     whole, steps = problem_to_nir(problem).nodes, problem_to_nir(problem, time_step=0.25).nodes
     for name in ("weight", "bias"):

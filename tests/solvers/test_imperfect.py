@@ -1,4 +1,4 @@
-"""Codes by imperfect neurons: stages correct the errors of one run, and every gap is certified."""
+"""Codes by imperfect neurons: stages correct the errors of earlier stages, and every gap is certified."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def solved(problem, imperfections, **options):
 
 @pytest.mark.parametrize("name", [*REPAIRED, "delays"])
 def test_stages_reach_what_one_window_does_not(problem, name):
-    """Delays only change spikes in transit; all others change the limit of a run, or the way to it."""
+    """Delays only postpone spikes; other imperfections change the limit of a run or the path to the limit."""
     imperfections = Imperfections(**{name: {**REPAIRED, "delays": 1.0}[name]}, seed=1)
     one_window = OneWindow(time=Clock(STEP, imperfections=imperfections), max_duration=500.0)
     with pytest.warns(ConvergenceWarning, match="max_duration=500"):

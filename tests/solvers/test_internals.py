@@ -22,7 +22,7 @@ from tests.reference.problems import random_problem, require_certified
 
 @pytest.mark.parametrize("n_block", [1, 3, 8, 20])
 def test_atoms_that_enter_cost_the_same_in_any_blocks(n_block):
-    """With s other atoms it costs a triangle, an inner product for its remainder, and one for the image."""
+    """An atom that joins s atoms costs a triangle, and inner products for its remainder and image."""
     rng = np.random.default_rng(5)
     dictionary = rng.standard_normal((20, 30))
     terms = Terms(
@@ -39,24 +39,24 @@ def test_atoms_that_enter_cost_the_same_in_any_blocks(n_block):
     assert work.n_multiply_adds[0] == sum(s * (s + 1) // 2 + s + s + 1 for s in range(20))
     before = int(work.n_multiply_adds[0])
     leave(work, 20, 16)
-    # Rows 17, 18 and 19 are rotated: 2, 1 and 0 pairs behind the diagonal, the image, and the radius.
+    # Rotations of rows 17, 18 and 19 change 2, 1 and 0 pairs behind the diagonal, the image, and the radius.
     assert work.n_multiply_adds[0] - before == 4 * (2 + 1 + 0) + 3 * (4 + 2)
 
 
 def test_sweeps_by_hand():
-    """Two kernels of four pixels are at one position, far from the signal: each moves once, then none."""
+    """Two kernels of four pixels are at one position: each coefficient moves once, and then stays."""
     dictionary = ConvolutionalAtoms(np.array([[[1.0, 0], [0, 0]], [[0, 1.0], [0, 0]]]), (2, 2), 1)
     grid = _kernel_grid(dictionary)
     code, image, drift = np.zeros((1, 2)), np.array([[2.0, 3.0], [0.0, 0.0]]), np.zeros(1)
     problem = GridProblem(np.full((1, 2), 0.5), np.ones((1, 2)), np.ones((1, 2), bool))
     assert sweep(grid, problem, False, 0.0, code, image, drift) == 2
     np.testing.assert_allclose(code, [[1.5, 2.5]])
-    # Two passes over two coefficients, with an inner product and a product each; two moves of four pixels.
+    # Two passes over two coefficients: an inner product and a product for each.  Two moves of four pixels.
     assert grid.n_multiply_adds[0] == 2 * 2 * (4 + 1) + 2 * 4
     before = int(grid.n_multiply_adds[0])
     drift[:] = 1.0
     assert sweep(grid, problem, True, 0.5, code, image, drift) == 0
-    # One pass over two coefficients that stay: an inner product and a product each.
+    # One pass over two coefficients that stay: an inner product and a product for each.
     assert grid.n_multiply_adds[0] - before == 2 * (4 + 1)
 
 
@@ -68,13 +68,13 @@ def test_factorisation_of_one_region_is_that_of_a_dense_matrix():
     part = gram_part(dictionary, members, np.full(n, 0.1))
     factor = Factor(part, np.ones(n), 0.0)
     factor.solve(np.ones(n))
-    # By the loops of the textbook.
+    # The number of products in the loops of the textbook.
     cholesky = sum((n - j) * (j + 1) for j in range(n))
     assert factor.n_multiply_adds == cholesky + n * (n + 1)
 
 
 def test_counts_beyond_32_bits():
-    """Sparse codes have pointers of 32 bits; an atom of 65,536 features makes larger products of them."""
+    """Sparse codes have 32-bit pointers; their products with 65,536 features per atom exceed 32 bits."""
     dictionary = ConvolutionalDictionary(np.ones((1, 256, 256)), (512, 512), 1)
     n_atoms, n_covered = dictionary.shape[0], 256 * 256
     problem = LassoProblem(dictionary, np.ones((1, 512 * 512)), 1e6)
@@ -85,7 +85,7 @@ def test_counts_beyond_32_bits():
 
 
 def test_signals_whose_active_set_does_not_end_run_on_and_do_not_disturb_the_others(monkeypatch):
-    """With few rounds some signals need a better start; their codes replace rows between finished ones."""
+    """With few rounds some signals need a better start; their new codes must not disturb finished rows."""
     impatient = partialmethod(FullGram.optimal_codes, max_rounds=3)
     monkeypatch.setattr(FullGram, "optimal_codes", impatient)
     problem = random_problem(32, 64, n_signals=12, share=0.1)

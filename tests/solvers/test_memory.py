@@ -42,7 +42,7 @@ def limited(*arguments, **options):
 @examples(6)
 @given(this=problems_for("active_set", limited=True, most=400))
 def test_codes_of_many_atoms_are_those_of_the_matrix(this):
-    """This also holds for similar atoms, and figures of poor codes equal those from all atoms."""
+    """Atoms may be similar; the figures of poor codes equal the figures that use all atoms."""
     result = solved(SHORTENED["active_set"], this, tol=1e-9)
     assert result.converged
     expected = solved(SHORTENED["active_set"], this, this.dense(), tol=1e-9)
@@ -68,7 +68,7 @@ def test_a_code_has_the_same_bits_whatever_is_solved_with_it(positive):
 
 
 def test_many_copies_of_an_atom_end():
-    """All copies are as near to violation as an atom of the code, so a list of them would never end."""
+    """All copies are as close to a violation as the active atom, so a list of close atoms would never end."""
     rng = np.random.default_rng(0)
     dictionary = np.repeat(rng.standard_normal((5, 20)), 400, axis=0)
     problem = limited(dictionary, rng.standard_normal((6, 20)), 0.1)
@@ -149,7 +149,7 @@ def test_the_limit_holds_for_problems_made_within():
 
 
 def test_a_memory_map_is_read_and_not_copied(tmp_path):
-    """Blocks in single precision, of 8 MB, and products with them are small beside atoms of 48 MB."""
+    """Single-precision blocks of 8 MB, and products with blocks, are small compared with 48 MB of atoms."""
     rng = np.random.default_rng(0)
     dictionary, signals = rng.standard_normal((150_000, 40)), rng.standard_normal((6, 40))
     np.save(tmp_path / "atoms.npy", dictionary)
@@ -218,7 +218,7 @@ def test_rows_of_a_network_have_the_limit(positive):
 
 @SIGNS
 def test_largest_penalties_are_the_same_in_little_room(positive):
-    """The computation takes few signals at a time."""
+    """With little memory, the largest penalties are computed for a few signals at a time."""
     rng = np.random.default_rng(0)
     dictionary, signals = rng.standard_normal((300, 20)), rng.standard_normal((10, 20))
     reach = signals @ dictionary.T

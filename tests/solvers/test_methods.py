@@ -80,7 +80,7 @@ def test_nonsense_is_refused(call, error, name):
 
 
 def test_coordinate_descent_tightens_the_tol_until_the_certificate_agrees(monkeypatch):
-    """The test replaces scikit-learn's solver by one that stops at a tolerance a hundred times too large."""
+    """The test replaces scikit-learn's solver by a solver with a tolerance a hundred times too large."""
     tols = []
 
     class Sloppy(linear_model.Lasso):
@@ -145,7 +145,7 @@ def test_a_limit_is_named_in_full_where_there_is_one(method, limit):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_the_status_says_why_each_signal_missed_its_tolerance(n_jobs):
-    """Batches keep its order; a gap from rounding only is not reported as a lack of rounds."""
+    """Batches keep the order of signals; a gap from rounding only is not reported as a lack of rounds."""
     problem = random_problem(n_signals=600, share=0.3)
     result = solve_fista(problem, tol=1e-4, max_iter=20, n_jobs=n_jobs)
     assert 0 < result.reached.sum() < 600
@@ -157,7 +157,7 @@ def test_the_status_says_why_each_signal_missed_its_tolerance(n_jobs):
 
 @dataclass(frozen=True)
 class Mixed(Hopeless):
-    """A toy solver that ends in several ways."""
+    """A toy solver that ends its signals with different statuses."""
 
     def search(self, best, prepared):
         status = np.where(best.active % 2, Status.AT_PRECISION, Status.AT_LIMIT)
@@ -192,7 +192,7 @@ def test_a_new_solver_and_a_new_read_out_are_everywhere(monkeypatch):
         assert record["n_converged"] == 2
     followed = path(problem, [2.0, 1.0], method="proximal", tol=1e-6)
     np.testing.assert_allclose(followed.objective[-1], best.objective, rtol=1e-6)
-    # A new problem is refused, and named by those that refuse, as any other.
+    # One new method refuses a start, and the message suggests the other new method.
     with pytest.raises(ValueError, match=r"start .*late_rates.*'proximal'"):
         solve(problem, METHODS["late_rates"], start=best)
     masked = LassoProblem(problem.dictionary, problem.signals, 1.0, mask=np.eye(2, problem.n_features) == 0)
@@ -213,6 +213,6 @@ for positive in (True, False):
 
 @pytest.mark.thorough
 def test_methods_run_without_being_compiled():
-    """For those who debug their kernels: the same codes in the same number of steps."""
+    """Users may debug kernels without compiling: codes and numbers of steps stay the same."""
     runs = [run_python("-W", "error", "-c", INTERPRETED, NUMBA_DISABLE_JIT=off) for off in ("1", "0")]
     assert runs[0].stdout == runs[1].stdout

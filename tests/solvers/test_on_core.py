@@ -1,4 +1,4 @@
-"""solve_on_core: a core that does its commands has the spikes and codes of solve_digital, stage by stage."""
+"""solve_on_core: a core that obeys commands has the spikes and codes of solve_digital in every stage."""
 
 import warnings
 
@@ -29,7 +29,7 @@ FORMATS = (
 
 
 def emulated(problem, time):
-    """A core in Python's integers, as solve_on_core calls it."""
+    """Return a function that gives commands to a core in Python's integers, for solve_on_core."""
     core = EmulatedCore(CoreLayout(core_network(problem, time)))
     return lambda commands: [spike for command in commands for spike in core.do(*command)]
 
@@ -80,7 +80,7 @@ def test_gates_run_the_stages(small):
 
 
 def test_gates_solve_with_other_dictionaries_that_are_written_to_them(small):
-    """They were made with more atoms, and other ones.  Atoms that do not overlap have no weights."""
+    """The gates were made for more atoms, and different ones.  Atoms that do not overlap have no weights."""
     held = core_network(random_problem(6, 8))
     exponents = sorted([core_network(small).rules.exponent, held.rules.exponent])
     capacity = Capacity(least_exponent=exponents[0], largest_exponent=exponents[1])
@@ -91,7 +91,7 @@ def test_gates_solve_with_other_dictionaries_that_are_written_to_them(small):
 
 
 def test_a_core_of_the_default_format_takes_the_networks_of_problems(small):
-    """Their format raises low drives, which does not concern gates."""
+    """The format of the problem's network raises low drives, which has no effect on gates."""
     network = core_network(small)
     assert network.format != DigitalFormat()
     held = DigitalNetwork.of(network.network, DigitalFormat(), time_step=network.time_step)
@@ -103,7 +103,7 @@ def test_a_core_of_the_default_format_takes_the_networks_of_problems(small):
 
 
 def test_after_ctrl_c_a_simulated_core_is_as_before_or_refused(small):
-    """Else the spikes of the interrupted RUN would be taken for those of the next."""
+    """Otherwise the next RUN would return spikes of the interrupted RUN."""
     network, n_refused = core_network(small), 0
     commands = [(Action.REST, 0, 0), *((Action.DRIVE, i, 2**18) for i in range(3)), (Action.RUN, 0, 8)]
     spikes, counted = SimulatedCore(network)(commands), SimulatedCore(network)
@@ -137,7 +137,7 @@ def test_commands_that_do_not_fit_into_a_payload_are_refused_and_nothing_is_done
 
 
 def test_stages_correct_a_core_that_loses_spikes(small):
-    """Every fifth spike is not heard: other codes, and true certificates."""
+    """Every fifth spike is lost: codes change, but their certificates are true."""
     core = emulated(small, Clock(0.25, DigitalFormat()))
     result = solve_on_core(
         small, lambda commands: [spike for n, spike in enumerate(core(commands)) if n % 5], tol=1e-3

@@ -48,13 +48,12 @@ def test_three_neurons_by_hand():
     assert network.on_clock(0.25).neuron_updates == 3 * 48
     # The drive: three atoms of three features.
     assert multiply_adds(result, "drive") == 9
-    # The gap of the zero code: 5 products an atom.  The offset of the stage, which is zero: 3 products.  The
-    # look: 3 products for the rate of each neuron, a row of three weights for each that fired, and the gap of
-    # this code.
+    # Zero code: 5 products per atom for its gap.  Stage: 3 products for its offset, which is zero.  Look: 3
+    # products per neuron for its rate, three weights per neuron that fired, and the gap of the new code.
     n_fired = np.count_nonzero(counts)
     assert multiply_adds(result, "read-out") == 15 + 3 + 9 + 3 * n_fired + 15
-    # One certificate: three products for each feature of an atom of the code, one for each of all atoms, and
-    # two sums.
+    # One certificate: three products per feature of each atom in the code, a product per feature of every
+    # atom, and two sums.
     assert multiply_adds(result, "certificate") == 9 * result.support_size[0] + 9 + 6
 
 
@@ -63,9 +62,9 @@ def test_three_orthogonal_atoms_by_hand():
     problem = LassoProblem(np.eye(3), [[2.0, 0.1, -1.5]], 0.5)
     result = solve_active_set(problem)
     np.testing.assert_allclose(result.codes, [[1.5, 0.0, -1.0]])
-    # Two atoms enter: (0 + 1), and (1 for the column, 1 for what is left of the atom, 2 for the image).
+    # Two atoms enter.  The first costs 1; the second 1 for its column, 1 for its remainder, 2 for its image.
     entering = 1 + 4
-    # A triangle of two rows, 3; correlations of two members with two atoms, 4; of three atoms with two, 6.
+    # A triangle of two rows: 3.  Correlations with two active atoms: of themselves 4, of all three atoms 6.
     # Refinement: two triangles.
     assert multiply_adds(result) == entering + 3 + 4 + 6 + 6
     assert multiply_adds(result, "drive") == 9
@@ -74,13 +73,12 @@ def test_three_orthogonal_atoms_by_hand():
 
 
 def test_fista_on_orthogonal_atoms_by_hand():
-    """L is 1, so that the first step is the solution, and five iterations follow before it is looked at."""
+    """L is 1, so the first step is the solution, but the method looks at gaps only every five iterations."""
     result = solve_fista(LassoProblem(np.eye(3), [[2.0, 0.1, -1.5]], 0.5), tol=1e-9)
     assert result.n_steps[0] == 5
-    # Each iteration: rows of three for two atoms, 3 products an atom besides.  Two looks of 4 products an
-    # atom.
+    # Iteration: a row of three for each of two atoms, and 3 products per atom.  Two looks: 4 per atom.
     assert multiply_adds(result) == 5 * (2 * 3 + 3 * 3) + 2 * 4 * 3
-    # One certificate lets it end.
+    # One certificate ends the run.
     assert multiply_adds(result, "certificate") == (3 * 2 + 3) * 3 + 6
 
 
@@ -88,7 +86,7 @@ def test_fista_on_orthogonal_atoms_by_hand():
 
 
 def plain_fista(problem, n_steps):
-    """Return the non-zero entries of each iterate from the first, by the textbook."""
+    """Return the number of nonzero entries of every iterate of the FISTA of textbooks."""
     gram, b = problem.gram, problem.correlations[0]
     largest = np.linalg.eigvalsh(gram).max()
     code = before = np.zeros(problem.n_atoms)
@@ -122,7 +120,7 @@ def test_fista_against_a_plain_twin(through_gram):
 
 
 def test_coordinate_descent_counts_the_most_that_scikit_learn_can_have_done(monkeypatch):
-    """In a sweep every coefficient changes, each with a row of the Gram matrix; a fit has products before."""
+    """Per sweep, every coefficient may change and cost a row of the Gram matrix; every fit adds products."""
     sweeps = []
 
     class Counted(linear_model.Lasso):
@@ -164,7 +162,7 @@ def test_counts_are_those_of_each_signal_alone_and_of_its_parts(name, drawn):
     problem, method = drawn.problem(), METHODS[name]
     result = solve(problem, method, tol=0.01)
     together = result.operations
-    # Features of an atom that are not cut out, or pixels of a kernel.
+    # Number of features of an atom, without those that are cut out, or of pixels of a kernel.
     covered = problem.n_features
     if drawn.kind[0] in CONVOLUTIONAL:
         covered = drawn.dictionary.kernels[0].size
@@ -198,7 +196,7 @@ def test_stream_counts_its_network_and_its_start():
     change = 0.1 * np.random.default_rng(0).standard_normal(problem.n_features)
     second = stream.code(problem.signals[0] + change)
     support, n_features = int(first.support_size[0]), problem.n_features
-    # The start from one earlier code costs its fit, and its inner products with the signal and itself.
+    # A start from one code costs its reconstruction, and two inner products: with the signal and itself.
     assert multiply_adds(second, "start") == support * n_features + 2 * n_features
     network, n_neurons = second.operations["network"].total(), 2 * problem.n_atoms
     assert network.spikes == second.n_steps[0]

@@ -32,7 +32,7 @@ def test_lines_are_the_codes_of_one_signal(data, ax):
     atoms = used[np.argsort(-np.abs(result.codes[:, 0, used]).max(axis=0), kind="stable")]
     for line, atom in zip(atom_lines(ax), atoms, strict=True):
         penalties, entries = line.get_data()
-        # At each penalty the code is that of the LASSO with it.
+        # At each penalty, the curve equals the code of a LASSO with this penalty.
         for k in (3, 11, 19):
             exact = path(LassoProblem(dictionary, signals[2:3], 1.0), [penalties[k]]).codes[0, 0, atom]
             assert entries[k] == pytest.approx(exact, abs=1e-6)
@@ -40,7 +40,7 @@ def test_lines_are_the_codes_of_one_signal(data, ax):
 
 
 def test_the_intercept_of_a_path_is_not_drawn(data, ax):
-    """It has no penalty, and may be so large that other curves look flat."""
+    """An intercept has no penalty, and may be so large that other curves look flat."""
     dictionary, signals = data
     atoms = np.vstack([dictionary, np.ones(8)])
     result = path(LassoProblem(atoms, 100.0 + signals[:1], np.append(np.ones(15), 0.0)), n_multiples=5)

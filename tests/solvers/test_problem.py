@@ -44,7 +44,7 @@ def test_products_are_those_of_the_array(dictionary):
     rng = np.random.default_rng(1)
     array = dictionary.toarray()
     n_atoms, n_features = dictionary.shape
-    # Sums of at most some thousands of products of numbers of order 1, and of as many of these.
+    # Numbers of order 1 are multiplied and summed, at most twice, over some thousands of terms.
     close = {"rtol": 0, "atol": 1e-10}
     np.testing.assert_allclose(dictionary.squared_norms, (array**2).sum(axis=1), rtol=1e-13)
     signals, codes = rng.standard_normal((3, n_features)), rng.standard_normal((3, n_atoms))
@@ -69,7 +69,7 @@ def test_products_are_those_of_the_array(dictionary):
 
 @pytest.mark.parametrize(("n_features", "n_atoms"), [(1024, 515), (1024, 1025), (3, 5)])
 def test_products_of_a_row_do_not_depend_on_the_other_rows(n_features, n_atoms):
-    """They also do not depend on whether a large dictionary is processed in parts."""
+    """Products also do not depend on whether a large dictionary is processed in parts."""
     problem = random_problem(n_features=n_features, n_atoms=n_atoms, n_signals=20)
     codes, correlations = random_codes(problem), problem.atoms.correlate(problem.signals)
     for rows in (slice(0, 1), slice(3, 5), slice(4, 11)):
@@ -139,7 +139,7 @@ def test_a_wrong_subset_is_not_shown_in_full(which):
 
 
 def test_masks_and_sparse_rows_of_the_caller_are_left_alone():
-    """Unsorted, with duplicates and with zeros that are stored, of any type, read-only or not."""
+    """Sparse rows are unsorted, with duplicates and stored zeros, of any type, read-only or not."""
     signals, mask = np.ones((2, 3)), np.array([[True, False, True], [True, True, True]])
     problem = LassoProblem(np.eye(3), signals, 0.1, mask=mask)
     mask[:] = False
@@ -188,7 +188,7 @@ def test_the_largest_penalty_of_one_signal_is_a_number():
 
 
 def test_columns_of_a_data_frame_are_arguments():
-    """A series of pandas as the penalty, the signs or, made a row, the signal."""
+    """A pandas series can be the penalty, the signs or, as a row, the signal."""
     pandas = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
     atoms, signal = rng.standard_normal((3, 8)), pandas.Series(rng.standard_normal(8))
@@ -199,7 +199,7 @@ def test_columns_of_a_data_frame_are_arguments():
 
 
 def test_a_huge_penalty_is_not_said_to_be_the_fault_of_signs():
-    """Correlations over penalties underflow."""
+    """Correlations divided by penalties underflow."""
     problem = LassoProblem(1e-140 * np.eye(2), np.ones((2, 2)), 1e200)
     with pytest.warns(ZeroCodesWarning, match="the penalty is too large"):
         solve_active_set(problem)
@@ -212,7 +212,7 @@ def test_a_squared_norm_that_overflows_is_refused_without_a_warning(form):
 
 
 def test_a_quadratic_penalty_alone_is_compared_with_the_norms_of_atoms():
-    """For a plain penalty nothing more is computed."""
+    """Without a quadratic penalty, nothing is compared."""
     atoms, signals = [[1e150, 0.0], [0.0, 1.0]], [[1.0, 2.0]]
     assert not LassoProblem(atoms, signals, 0.5).curvatures.any()
     with pytest.raises(ValueError, match="l2 must be 0 or at least 1e-15"):

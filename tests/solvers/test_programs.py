@@ -19,7 +19,7 @@ from tests.reference.rationals import rational
 from tests.tiers import examples
 
 METHODS = ("active_set", "spiking")
-# Kinds that leave no room for a point strictly inside, and one whose set of rows takes long in rationals.
+# Kinds without a point strictly inside, and one kind whose rows take long in exact rationals.
 NO_ROOM = ("hidden equations", "three rows that hide one", "single point", "degenerate vertex")
 
 
@@ -65,7 +65,7 @@ def test_small_programs_of_every_kind_are_those_of_rationals(drawn):
     if optimum is None:
         return
     assert result.status == Status.REACHED
-    # The rounds of a singular Hessian end at `tol`.
+    # If the Hessian is singular, the rounds of the method end at `tol`.
     rounding = 1e-9 if drawn.kind in FLAT else 1e-12
     assert abs(result.objective - float(optimum)) <= rounding * max(1.0, abs(float(optimum)))
     assert Fraction(result.lower_bound) <= optimum <= Fraction(result.upper_bound)
@@ -136,7 +136,7 @@ def test_bounds_without_curvature_hold_within_the_box(n, rank, seed):
 
 
 def test_a_point_off_the_equations_proves_no_more_than_one_on_them():
-    # -5 x^2 on x = 0, where the optimum is 0: off it, multipliers alone would prove 5 x^2.
+    # Minimise -5 x^2 for x = 0: the optimum is 0.  At any other x, multipliers alone would prove 5 x^2.
     program = Program(np.array([[-10.0]]), np.zeros(1), np.empty((0, 1)), np.empty(0), np.eye(1), np.zeros(1))
     for x in (1.0, 1e-3, -7.0):
         bounds = bounds_of(
@@ -256,7 +256,7 @@ def test_spikes_need_room():
     program = QuadraticProgram(
         np.eye(2), [-1.0, 0.0], inequalities=([[1.0, 0.0], [-1.0, 0.0], [1.0, 1.0]], [0.0, 0.0, 1.0])
     )
-    assert solved(program, method="spiking").status == Status.REACHED  # opposite rows are an equation
+    assert solved(program, method="spiking").status == Status.REACHED  # two opposite rows are one equation
     rows = np.vstack([-np.eye(2), np.ones((1, 2))])
     with pytest.raises(
         ValueError, match="method must be 'active_set' if no point is strictly inside all inequalities"
@@ -288,7 +288,7 @@ def test_a_program_without_curvature_is_linear(method):
     limits = rows.sum(axis=1)
     exact = linprog(cost, A_ub=rows, b_ub=limits, bounds=[(0.0, 2.0)] * 6).fun
     program = QuadraticProgram(np.zeros((6, 6)), cost, inequalities=(rows, limits), bounds=(0.0, 2.0))
-    result = solved(program, method=method, tol=2e-7)  # a share of the objective, which is -4.65
+    result = solved(program, method=method, tol=2e-7)  # relative to the objective, -4.65
     assert abs(result.objective - exact) <= 1e-6
     assert result.lower_bound <= exact + 1e-9
 
@@ -405,7 +405,7 @@ def test_two_tuples_may_be_either_and_are_refused():
     for pair in (((0.0, 1.0), (0.0, 2.0)), ((None, 1.0), (0.0, None)), ((0.0,), (1.0,)), ((0.0,) * 3,) * 2):
         with pytest.raises(TypeError, match="got two tuples, which may be pairs of each variable"):
             QuadraticProgram(np.eye(2), [-3.0, -3.0], bounds=pair)
-    # Where the sides have names of their own, nothing is ambiguous.
+    # Nothing is ambiguous if lower and upper bounds are separate arguments, or lists.
     assert solve_qp(np.eye(2), [-3.0, -3.0], lb=(0.0, 0.0), ub=(1.0, 2.0)).tolist() == [1.0, 2.0]
     result = QuadraticProgram(np.eye(2), [-3.0, -3.0], bounds=([0.0, 0.0], [1.0, 2.0])).solve()
     assert result.x.tolist() == [1.0, 2.0]

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.property
 
 FIGURES = ("objective", "duality_gap", "kkt_violation")
 NO_PENALTY = ((True, "zero_penalties"), (False, "signed_zero_penalties"))
-# Shares of the energy, of the objective, and of the square of the largest term of a residual.
+# Allowances for rounding: relative to energy and objective; to the squared largest term of a residual.
 ROUNDING, ROUNDING_OF_TERMS = Fraction(1, 10**10), Fraction(1, 10**30)
 SMALL = Fraction(1.01e-6)
 """A share of the signal: certificates may correct the dual point of a penalty below it, which then is not
@@ -146,7 +146,7 @@ def test_gaps_of_any_code_bound_the_distance_to_the_optimum(this, data):
 @examples(40)
 @given(this=problems_for("active_set"))
 def test_active_sets_end_at_the_optimum(this):
-    """The gap is a rounding error, and so is the improvement by exact arithmetic on the support."""
+    """The gap is only rounding; exact arithmetic on the support improves objectives only by rounding."""
     result = solved(METHODS["active_set"], this, tol=1e-10)
     assert result.converged
     require_true(this, result)
@@ -187,11 +187,11 @@ def coherence(atoms):
 
 
 def scikit_codes(this, signal):
-    """The code by scikit-learn: weights in the features, l2 in features more, l1 in the scale of atoms."""
+    """Return scikit-learn's code: features contain the weights, extra features l2, the scale of atoms l1."""
     roots = np.sqrt(this.weights[signal])
     atoms = np.hstack([this.atoms * roots, np.diag(np.sqrt(this.l2))]) / this.l1[:, np.newaxis]
     target = np.append(this.values[signal] * roots, np.zeros(len(atoms)))
-    # Atoms whose codes alone may be negative are there twice, with both signs.
+    # If only some atoms may have negative codes, these atoms are there twice, with both signs.
     free = np.flatnonzero(this.is_mixed & ~this.positive)
     positive = bool(this.positive.any())
     model = Lasso(alpha=1.0 / len(target), fit_intercept=False, positive=positive, tol=1e-13, max_iter=10**6)

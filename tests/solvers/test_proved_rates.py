@@ -1,6 +1,6 @@
-"""The bounds on rates and stages of docs/theory.md, section 4.5: no run breaks a bound, and runs could.
+"""Bounds on rates and stages in docs/theory.md, section 4.5: correct runs keep them, faulty runs break them.
 
-Allowed for rounding: what the certificate of the optimum leaves open, and 1e-9 of a bound.
+The allowance for rounding is the error that the certificate of the optimum permits, and 1e-9 of a bound.
 """
 
 from types import SimpleNamespace
@@ -47,13 +47,13 @@ def random_problem(rng: np.random.Generator, *, n_atoms: int, kind: str, positiv
 
 
 def optimum_of(problem: LassoProblem) -> tuple[np.ndarray, float]:
-    """Return the optimal code, and the largest distance of its reconstruction from the true one."""
+    """Return the optimal code, and a bound on the error of its reconstruction."""
     result = solve_active_set(problem, tol=1e-12)
     return result.codes[0], float(np.sqrt(2.0 * result.duality_gap[0]))
 
 
 def random_case(number: int, *, largest: int = 40):
-    """Return a random problem with its optimum and the rounding of that."""
+    """Return a random problem, its optimum, and the rounding error of the optimum."""
     rng = np.random.default_rng(number)
     kind = ATOMS[number % len(ATOMS)]
     n_atoms = int(rng.integers(3, largest))
@@ -68,7 +68,7 @@ def share_of_bounds(problem, optimum, rounding, *, run=simulate, duration=300.0,
     counts = np.zeros((len(spikes.times) + 1, len(bounds.rates)))
     counts[np.arange(1, len(spikes.times) + 1), spikes.neurons] = 1.0
     counts = np.cumsum(counts, axis=0)
-    # Right after every spike, and right before the next one.
+    # Times right after every spike, and right before the next spike.
     times = np.concatenate([[0.0], spikes.times, spikes.times, [duration]])
     counts = np.concatenate([counts, counts])
     errors = code_of_counts(problem, counts, times, bounds.scale) - optimum
@@ -122,7 +122,7 @@ def papers_clock(network, duration, **options):
 
 
 def coarse_clock(network, duration, **options):
-    """It keeps charge, but the neurons of atoms that share a direction fire in one step."""
+    """Simulate on a clock that keeps charge; neurons of atoms that share a direction fire in one step."""
     return simulate(network, duration, Clock(0.25), **options)
 
 
@@ -157,7 +157,7 @@ def test_without_its_conditions_a_stage_breaks_its_bound(broken):
         stages = FixedStages(dictionary=problem.dictionary, used=np.arange(problem.n_atoms), support=support)
         bound = float(np.linalg.norm(problem.signals))
         if broken in ("no margins", "too short"):
-            # As they were proved, but for one of them.
+            # Copy the proved numbers, and make one of them wrong.
             names = ("used", "margins", "scale", "duration", "factor", "n_spikes")
             stages = SimpleNamespace(**{name: getattr(stages, name) for name in names})
             if broken == "too short":

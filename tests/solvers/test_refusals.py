@@ -298,7 +298,7 @@ WRONG_GRAMS = {
 
 @pytest.mark.parametrize("wrong", WRONG_GRAMS.values(), ids=WRONG_GRAMS)
 def test_a_wrong_gram_matrix_of_a_large_dictionary_is_refused(wrong):
-    """With more than 511 atoms, not every row is read."""
+    """In a Gram matrix of more than 511 atoms, not every row is checked."""
     atoms = np.random.default_rng(0).standard_normal((1100, 20))
     signals = np.ones((1, 20))
     assert LassoProblem(atoms, signals, 0.1, gram=atoms @ atoms.T).has_gram
@@ -324,7 +324,7 @@ def test_a_wrong_entry_is_refused_whatever_the_norm_of_its_atom(atom, symmetric)
 @pytest.mark.parametrize("positive", [[True, False], False, True])
 @pytest.mark.parametrize("start", [None, [[0.0, 1.0], [0.0, 0.0]]])
 def test_methods_that_a_refusal_names_take_the_problem(penalty, positive, start):
-    """All that it needs, and not one part alone."""
+    """A suggested method takes the penalty, the signs and the start together, not only one of them."""
     this = problem(np.eye(2) + 0.1, penalty=penalty, positive=positive)
     for method in METHODS.values():
         refusal = ""

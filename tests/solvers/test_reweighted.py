@@ -1,4 +1,4 @@
-"""Concave penalties by rounds of LASSO problems."""
+"""Concave penalties, solved by rounds of LASSO problems."""
 
 import numpy as np
 import pytest

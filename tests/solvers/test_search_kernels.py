@@ -55,7 +55,7 @@ def test_factor_after_entering_and_leaving_is_that_of_the_remaining_atoms(n_bloc
     np.testing.assert_array_equal(work.sign[:size], signs)
     signed = gram[np.ix_(places, places)] * np.outer(signs, signs)
     factor = np.triu(work.factor[:size, :size])
-    # Condition 1e4 or so.
+    # The condition of the matrix is about 1e4.
     np.testing.assert_allclose(factor, np.linalg.cholesky(signed).T, rtol=0, atol=1e-10)
     drive = signs * correlations[places] - l1_weights[places]
     np.testing.assert_allclose(factor.T @ work.image[:size], drive, rtol=0, atol=1e-12)
@@ -73,7 +73,7 @@ def test_dependent_atoms_do_not_enter_unless_they_have_curvature(curvature, ente
 
 
 def part_of(dictionary, chosen, seed=2):
-    """A part of the Gram matrix with random curvatures, and the same as an array."""
+    """Return a part of the Gram matrix with random curvatures, and this part as an array."""
     array = dictionary.toarray()
     rng = np.random.default_rng(seed)
     atoms = np.flatnonzero(rng.uniform(size=len(array)) < chosen)
@@ -101,7 +101,7 @@ def test_the_factor_solves_the_equations_of_the_array(geometry, chosen, n_least)
     aim = np.random.default_rng(4).standard_normal(len(gram))
     damped = gram + 0.5 * np.diag(diagonal)
     exact = np.linalg.solve(damped, aim)
-    # Rounding times the condition, below 1e4.
+    # The tolerance is rounding times the condition, which is below 1e4.
     np.testing.assert_allclose(Factor(part, diagonal, 0.5, n_least).solve(aim), exact, rtol=0, atol=1e-11)
 
 
@@ -115,7 +115,7 @@ def test_a_matrix_that_is_not_positive_definite_is_refused():
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 @pytest.mark.parametrize("positive", [True, False])
 def test_sweeps_are_coordinate_descent(geometry, positive):
-    """Sweeps go over all coefficients, then over the nonzero ones, each twice at a position and in turn."""
+    """Sweeps go over all coefficients, then over nonzero ones; kernels at one position take turns, twice."""
     problem = image_problem(geometry, positive=positive)
     search = ActiveSetSearch(problem, problem.atoms.squared_norms, np.arange(0), np.zeros(0))
     array, penalty = problem.dictionary.toarray(), problem.l1_weights

@@ -88,7 +88,7 @@ def test_methods_of_spikes_certify_what_they_say_they_did(name, positive, unit_n
     tol = max(tol, method.finest_tol, 1e-4 if name in ("spiking_clock", "digital") else 0.0)
     options = {"positive": positive, "unit_norm": unit_norm, "share": share, "seed": seed}
     problem = random_problem(n_signals=4, **options)
-    # A signal of zeros, and one whose code is zero, among the others.
+    # Two of the four signals have the code zero; the last of them is zero itself.
     signals = problem.signals * np.array([1.0, 1.0, 0.999 * share, 0.0])[:, np.newaxis]
     problem = problem.with_signals(signals)
     result = solve(problem, method, tol=tol)
@@ -109,8 +109,8 @@ def test_methods_of_spikes_certify_what_they_say_they_did(name, positive, unit_n
         np.testing.assert_array_equal(network.spikes, result.n_steps)
         np.testing.assert_array_equal(network.synaptic_operations, counts @ degrees)
         assert name in ("spiking", "spiking_clock") or not (result.info["n_stages"] > 1).any()
-    # The unit of the signals is of no consequence: the same spikes.
-    # Formats know powers of two, and on a clock rounding may move a spike that is due at the end of a step.
+    # The spikes do not depend on the unit of the signals.
+    # Formats scale by powers of two, and on a clock rounding may move a spike at the end of a step.
     if name in ("digital", "spiking_clock"):
         unit = 2.0 ** np.floor(np.log2(unit))
     other = LassoProblem(
@@ -120,11 +120,11 @@ def test_methods_of_spikes_certify_what_they_say_they_did(name, positive, unit_n
     np.testing.assert_array_equal(scaled.info["spike_counts"].toarray(), counts)
     np.testing.assert_array_equal(scaled.info["duration"], result.info["duration"])
     fired = result.n_steps > 0
-    # Those of stages are differences of codes, and rounded as these.
+    # The scales of stages depend on differences of codes, and have the rounding errors of codes.
     scale = unit * result.info["scale"][fired]
     np.testing.assert_allclose(scaled.info["scale"][fired], scale, rtol=1e-10, atol=unit * 1e-12)
     np.testing.assert_allclose(scaled.codes, unit * result.codes, rtol=1e-10, atol=unit * 1e-12)
-    # At a limit: the best code by then, with its true gap, and one warning.
+    # At a limit, the method returns its best code with the true gap, and warns once.
     short = replace(method, max_duration=3.0)
     cut = quietly(short, problem, tol=1e-22)
     require_certified(problem, cut)
@@ -144,7 +144,7 @@ def test_methods_of_spikes_certify_what_they_say_they_did(name, positive, unit_n
     seed=st.integers(0, 99),
 )
 def test_signals_one_after_the_other_are_a_batch(name, positive, tol, share, seed):
-    """The bits are equal in any order, with a network used before, and for a batch in a stream."""
+    """Codes have equal bits in any order, with a network used before, and for a batch in a stream."""
     method = WAYS[name]
     tol = max(tol, method.finest_tol)
     problem = random_problem(24, 60, n_signals=6, share=share, positive=positive, seed=seed)
@@ -164,7 +164,7 @@ def test_signals_one_after_the_other_are_a_batch(name, positive, tol, share, see
 
 
 def test_bits_do_not_depend_on_where_calls_of_kernels_end():
-    """Calls end within a signal, after some number of spikes of all that came before it."""
+    """A call ends after a number of spikes over all its signals, so it may end within a signal."""
     problem = random_problem(24, 60, n_signals=2_000)
     whole = solve_spiking(problem, tol=1e-5)
     assert whole.n_steps.sum() > 5 * MOST_WORK_PER_CALL
@@ -218,7 +218,7 @@ def test_one_signal_in_a_large_dictionary_makes_no_gram_matrix(name, positive):
 
 @either_sign
 def test_network_state_is_the_kkt_residual(positive):
-    """Equation 9 of docs/theory.md: t (b - lambda - G a) = v + h from rest, for either half of a pair."""
+    """Equation 9 of docs/theory.md: t (b - lambda - G a) = v + h from rest, in both neurons of a pair."""
     problem = random_problem(positive=positive, unit_norm=False, share=0.2)
     for duration in (16.0, 73.0, 4096.0):
         run = simulate(lasso_network(problem, 1), duration)
@@ -238,7 +238,7 @@ def test_network_state_is_the_kkt_residual(positive):
 
 @either_sign
 def test_rates_and_average_currents_are_those_of_the_simulation(positive):
-    """Currents of the neurons that fired, where they are positive: docs/theory.md, equation 4."""
+    """Average currents count if they are positive and the neuron fired: docs/theory.md, equation 4."""
     problem = random_problem(positive=positive, unit_norm=False, share=0.2)
     result = solve(problem, RATE, tol=1e-2)
     for signal in range(problem.n_signals):
@@ -261,7 +261,7 @@ def test_rates_and_average_currents_are_those_of_the_simulation(positive):
 @either_sign
 @pytest.mark.parametrize("unit_norm", [True, False])
 def test_smooth_codes_are_those_of_recorded_spikes(positive, unit_norm):
-    """The window summed up spike by spike, or the thresholded current that these rates cause."""
+    """The code is a windowed sum over the spikes, or the thresholded current that these rates cause."""
     problem = random_problem(positive=positive, unit_norm=unit_norm, share=0.2)
     result = solve(problem, OneWindow(), tol=1e-2)
     squared_norms = (problem.dictionary**2).sum(axis=1)
@@ -321,7 +321,7 @@ def test_the_network_starts_from_codes(positive, method):
 
 @either_sign
 def test_polish_is_the_active_set_method_from_the_spikes(positive):
-    """The result equals the two methods, one after the other."""
+    """The result equals the result of the spiking method followed by the active-set method."""
     problem = random_problem(64, 128, n_signals=20, positive=positive, share=0.2)
     polished = solve(problem, POLISH)
     corrected = solve_active_set(problem, start=polished)
@@ -332,7 +332,7 @@ def test_polish_is_the_active_set_method_from_the_spikes(positive):
     )
     assert polished.operations["network"].multiply_adds == 0
     assert (polished.kkt_violation <= 1e-13 * np.abs(problem.correlations).max(axis=1)).all()
-    # The spikes had most of the support.
+    # The spikes had found most of the support.
     assert corrected.info["n_corrections"].sum() < polished.support_size.sum()
     # A refined code leaves nothing to correct.
     assert not solve_active_set(problem, start=solve_spiking(problem, tol=1e-9)).info["n_corrections"].any()
@@ -342,7 +342,7 @@ def test_polish_is_the_active_set_method_from_the_spikes(positive):
 
 
 def test_the_last_look_is_the_last_whatever_its_time_rounds_to():
-    """195.1 minus the time of the stages before, plus that time, is less than 195.1."""
+    """In floating point, 195.1 minus the time of earlier stages, plus this time, is less than 195.1."""
     rng = np.random.default_rng(0)
     dictionary = rng.normal(size=(20, 6))
     dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
@@ -384,7 +384,7 @@ def test_a_coarse_clock_reaches_small_gaps_with_as_many_spikes(positive, time_st
     assert on_a_clock.converged
     require_certified(problem, on_a_clock)
     assert on_a_clock.n_steps.sum() < 2 * exact.n_steps.sum()  # spikes
-    # A look need not be at the end of a step.
+    # A look may be between the ends of two steps.
     missing = on_a_clock.info["duration"] - time_step * on_a_clock.info["n_clock_steps"]
     assert ((missing >= -1e-9) & (missing < time_step * on_a_clock.info["n_stages"])).all()
     n, network = problem.n_atoms * (1 if positive else 2), on_a_clock.operations["network"]
@@ -392,7 +392,7 @@ def test_a_coarse_clock_reaches_small_gaps_with_as_many_spikes(positive, time_st
 
 
 def test_one_stage_on_a_clock_is_the_clocked_network():
-    """The same spikes as by `simulate`, and a look between two steps sees those up to then."""
+    """Spikes are the spikes of `simulate`; a look between two steps sees the spikes of earlier steps."""
     problem = random_problem(n_signals=1, positive=True)
     result = quietly(OneWindow(50.1, Clock(0.25)), problem, tol=1e-12)
     network = lasso_network(problem, scale=float(result.info["scale"][0]))
@@ -422,14 +422,14 @@ BURSTING = [[0.8, 0.6], [0.2, 1.0], [0.5, 0.4], [1.0, 0.9], [0.8, 0.61], [0.3, 0
 
 
 def bursting_problem(smallest, signals=BURSTING, *, positive=True):
-    """Signals whose networks fire 1 / smallest times at once, and others."""
+    """Return a problem with signals whose networks fire 1 / smallest times at once, and other signals."""
     dictionary = [[1.0, 0.0], [-0.6 * smallest, 0.8 * smallest]]
     return LassoProblem(dictionary, signals, [0.1, 0.1 * smallest], positive=positive)
 
 
 @pytest.fixture
 def small_bursts():
-    """Networks are given up sooner, so that tests are quick."""
+    """Stop networks after shorter bursts, so that tests are quick."""
     with costs(burst=BurstLimit(spikes=100_000)):
         yield
 
@@ -455,7 +455,7 @@ def test_a_stopped_network_ran_for_the_time_that_it_reports(small_bursts):
     assert duration < 100.0
     assert result.operations["network"].neuron_time[0] == 2 * duration
     network = lasso_network(problem, scale=float(result.info["scale"][0]))
-    # The recorded time of the last spike is the end, but for rounding.
+    # The run ended at the recorded time of its last spike, up to rounding.
     assert abs(simulate(network, duration).n_spikes - result.n_steps[0]) <= 2
 
 

@@ -30,7 +30,7 @@ PENALTY = 0.1
 
 
 def moving_frames(n_frames=10, *, n_signals=1, positive=False, seed=0):
-    """A dictionary, and frames whose codes grow and shrink slowly, shape (n_frames, n_signals, 32)."""
+    """Return a dictionary, and frames with slowly changing codes, shape (n_frames, n_signals, 32)."""
     rng = np.random.default_rng(seed)
     dictionary = random_problem(32, 64, seed=seed).dictionary
     phases = rng.uniform(0.0, 2.0 * np.pi, (n_signals, 64))
@@ -67,7 +67,7 @@ def test_every_frame_is_certified_whatever_the_deadline(
 ):
     rng = np.random.default_rng(seed)
     dictionary, frames = moving_frames(6, n_signals=n_signals, positive=positive, seed=seed)
-    # Cuts, leaps of amplitude and silence among them.
+    # The frames include cuts, jumps of amplitude, and silence.
     frames = np.concatenate([frames, frames[::-3], 10.0 * frames[:1], 0.01 * frames[:1], 0.0 * frames[:1]])
     l1 = rng.uniform(0.05, 0.2, 64)
     penalty = ElasticNet(l1, rng.uniform(0.0, 0.5, 64)) if is_curved else l1
@@ -87,7 +87,7 @@ def test_every_frame_is_certified_whatever_the_deadline(
         np.testing.assert_allclose(result.objective, figures.objective, rtol=0, atol=atol)
         is_reached = result.duality_gap <= tol * problem.energies
         np.testing.assert_array_equal(result.reached, is_reached)
-        # Never worse than zero, the code before, or what it started from; which is one of these, or better.
+        # The start is not worse than zero or the previous code, and the code is not worse than the start.
         assert (
             result.info["start_duality_gap"] <= np.minimum(zero.duality_gap, last.duality_gap) + atol
         ).all()
@@ -111,7 +111,7 @@ def test_every_frame_is_certified_whatever_the_deadline(
             assert result.converged
             excess = result.objective - solve_active_set(problem).objective
             assert (excess <= tol * problem.energies + atol).all()
-        # Side by side or alone, to the last bit but for the products of masked signals.
+        # A signal that is coded alone has the same bits, except if masks or curvatures change products.
         alone = first.code(holed[0], tol=tol, **own, **deadline)
         if masked == "never" and not is_curved:
             np.testing.assert_array_equal(alone.codes[0], result.codes[0])
@@ -173,7 +173,7 @@ def test_a_mixture_of_the_frames_before_takes_no_spikes(positive, shares, l2):
     signs = np.sign(last[0].codes)
     mixed = signs**2 * sum(share * result.codes for share, result in zip(shares, last, strict=False))
     assert ((np.sign(mixed) == signs) | (signs == 0.0)).all()
-    # The residual of the optimum depends on signs alone, or on curvatures times the code.
+    # The residual of the optimum depends only on signs and on curvatures times the code.
     left = frames[-1] - last[0].codes @ dictionary
     for k, change in enumerate(l2 * (mixed - last[0].codes)):
         support = np.flatnonzero(signs[k])

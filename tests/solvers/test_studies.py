@@ -42,7 +42,7 @@ from tests.tiers import examples
 
 # -- paths -----------------------------------------------------------------------------------------
 
-# Methods that multiply matrices: rounding by BLAS depends on the sizes.
+# Methods that multiply matrices; the rounding of BLAS depends on the sizes of the matrices.
 PRODUCTS = ("fista", "analog")
 
 
@@ -53,7 +53,7 @@ def test_default_penalties_and_codes_are_those_of_scikit_learn(positive, ratio):
     penalty = 1.0 if ratio == 1.0 else ElasticNet(ratio, 1.0 - ratio)
     problem = LassoProblem(problem.dictionary, problem.signals, penalty, positive=positive)
     result = path(problem, n_multiples=30)
-    # Its default: from the least alpha without a coefficient, evenly in the logarithm, to 1e-3 of it.
+    # Scikit-learn's default: from the smallest alpha with a zero code to 1e-3 of it, even in the logarithm.
     reach = problem.dictionary @ problem.signals[0]
     largest = (reach if positive else np.abs(reach)).max() / problem.n_features / ratio
     alphas, coefs, _ = enet_path(
@@ -84,7 +84,7 @@ def test_default_penalties_and_codes_are_those_of_scikit_learn(positive, ratio):
 def test_a_path_with_atoms_without_a_penalty_begins_where_they_alone_fit(
     seed, n_free, positive, weighted, stored
 ):
-    """The first codes are least squares, perhaps not negative; just below, a penalised atom has a code."""
+    """The first codes are (nonnegative) least squares; just below this penalty, other atoms are active."""
     rng = np.random.default_rng(seed)
     d, signals = rng.standard_normal((9, 12)), rng.standard_normal((2, 12)) + 2.0
     d[0] = 1.0  # an intercept
@@ -114,10 +114,10 @@ def test_criteria_are_those_of_scikit_learn(criterion):
     multiples = theirs.alphas_[knots] * len(target) * (1.0 + 1e-9)  # just before a variable enters
     found = path(LassoProblem(table.T, target[np.newaxis], 1.0), multiples)
     ours = getattr(found, criterion)(theirs.noise_variance_)
-    # At one knot a variable leaves, which ours still counts just before.
+    # At one knot a variable leaves; just before the knot our criterion still counts this variable.
     assert np.isclose(ours[:, 0], theirs.criterion_[knots], rtol=1e-8).sum() >= len(multiples) - 1
     assert ours[:, 0].argmin() == theirs.criterion_.argmin()
-    # With the variance estimated at each penalty, the likelihood is the same at that variance.
+    # The criterion with an estimated variance equals the criterion to which this variance is passed.
     estimated = getattr(found, criterion)()
     k = int(estimated[:, 0].argmin())
     squares = np.square(target - found.codes[k, 0] @ table.T).mean()
@@ -195,7 +195,7 @@ def test_every_code_of_a_path_is_that_of_a_problem_alone(name, positive, is_curv
         np.testing.assert_array_equal(result.codes[k], one.sparse_codes.toarray())
         np.testing.assert_allclose(one.problem.l1_weights, multiple * l1, rtol=1e-15)
         np.testing.assert_array_equal(one.problem.signals, problem.signals)
-        # Read-only, as those of other problems: kernels would be compiled once more.
+        # The weights are read-only, as in other problems: writable arrays would need kernels of their own.
         assert not one.problem.l1_weights.flags.writeable
         start = result.results[k - 1] if k else None
         separate = solve(at, method, start=start, tol=tol)
@@ -279,7 +279,7 @@ def test_atoms_without_penalty_are_certified_together_as_alone(positive):
     rng = np.random.default_rng(0)
     dictionary, signals = rng.standard_normal((20, 12)), rng.standard_normal((3, 12))
     penalties = np.where(np.arange(20) < 3, 0.0, 1.0)
-    if positive:  # lines, on which dual points are zero
+    if positive:  # these atoms form lines, on which dual points are zero
         dictionary[1], dictionary[2] = -2.0 * dictionary[0], dictionary[0] + dictionary[3]
     problem = LassoProblem(dictionary, signals, penalties, positive=positive)
     for one in path(problem, np.geomspace(2.0, 1e-3, 12)).results:
@@ -395,7 +395,7 @@ def test_a_method_is_warmed_up_on_one_signal_and_shares_nothing_with_the_next():
     solve_fista(problem)
     records = compare(problem, {"one": recorded, "two": recorded}, tol=0.01)
     assert [record["method"] for record in records] == ["one", "two"]
-    # A problem that was shown or solved is timed as one that was not.
+    # That a problem was shown or solved before does not change its measured times.
     assert [one[1:] for one in seen[1::2]] == [(problem.has_gram, False, 0.01)] * 2
     assert [one[0] for one in seen] == [1, 3, 1, 3]
 
@@ -475,7 +475,7 @@ def test_costs_of_a_bit_agree_with_published_ones_of_other_widths():
 
 @pytest.mark.parametrize("positive", [False, True])
 def test_cycles_of_a_design_are_not_less_than_those_of_the_gates(positive):
-    """Each stage, in one RUN; a signal of zero has none."""
+    """Each stage is one RUN; a signal of zero has no stages."""
     pytest.importorskip("amaranth", reason="needs the extra: pip install 'sparsespike[hardware]'")
     from snn.hardware import SimulatedCore  # Amaranth is an extra
 

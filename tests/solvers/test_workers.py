@@ -28,7 +28,7 @@ from tests.reference.convolutions import random_dictionary
 
 
 class AllAtOnce(LokyBackend):
-    """As joblib's "multiprocessing", and unlike its others, it cannot say of each batch that it is done."""
+    """A backend that cannot report single finished batches, like joblib's "multiprocessing"."""
 
     supports_return_generator = False
 
@@ -73,7 +73,7 @@ def test_processes_give_the_bits_of_threads_for_long_signals(name, n_threads):
 
 def blas_threads(_):
     pools = (pool for pool in threadpool_info() if pool["user_api"] == "blas")
-    # A library on OpenMP, which a peer may bring, has a number for each thread of the caller; NumPy has none.
+    # Leave out libraries on OpenMP, which other packages may load: they have one number per calling thread.
     return {pool["num_threads"] for pool in pools if pool.get("threading_layer") != "openmp"}
 
 
@@ -136,7 +136,7 @@ def test_a_thread_takes_the_model_while_another_computes_correlations():
 
 
 class Meanwhile:
-    """An object that computes everything a problem caches when `sent` is read, as another thread may."""
+    """Reading `sent` computes everything that a problem caches, as another thread may do at that time."""
 
     def __init__(self, problem):
         self.problem = problem
@@ -194,7 +194,7 @@ def test_a_problem_is_sent_whole_whenever_another_thread_computes_what_it_keeps(
 
 @pytest.mark.parametrize("counts_by_thread", [True, False])
 def test_a_thread_limits_blas_though_another_has_limited_it_before(counts_by_thread, monkeypatch):
-    """MKL tells each thread its own number of threads."""
+    """MKL has a separate number of threads for each calling thread."""
     numbers = threading.local() if counts_by_thread else SimpleNamespace()
     library = blas.Library(
         "a library",
@@ -218,7 +218,7 @@ def test_a_thread_limits_blas_though_another_has_limited_it_before(counts_by_thr
     assert library.n_threads() == 4
     if counts_by_thread:
         return
-    # Threads leave in any order.
+    # Threads may leave these contexts in any order.
     one, other = ExitStack(), ExitStack()
     one.enter_context(one_blas_thread())
     other.enter_context(one_blas_thread())
@@ -252,18 +252,18 @@ def test_an_error_is_raised_and_no_batch_is_begun_after_it(error):
 
     with pytest.raises(error):
         list(spread(fail, range(10_000), 2, 2))
-    # A thread takes minutes to get through them all; throwing them away takes no time.
+    # To run all batches takes a thread minutes; to discard them takes no time.
     assert len(begun) < 10_000
 
 
 def test_ctrl_c_ends_a_search():
-    """Between two sweeps; nothing waits for the end of the search."""
+    """Ctrl-C takes effect between two sweeps, and nothing waits for the end of the search."""
     dictionary = random_dictionary(((200, 200), (8, 8), 2), n_kernels=16)
     image = np.random.default_rng(1).standard_normal((1, dictionary.shape[1]))
     problem = LassoProblem(dictionary, image, 1e-3)
     solve_active_set(problem.with_penalty(1.0))
     main = threading.main_thread().ident
-    # Programs in the background of a shell ignore it.
+    # A program that runs in the background of a shell ignores SIGINT.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         threading.Timer(0.3, lambda: signal.pthread_kill(main, signal.SIGINT)).start()

@@ -1,14 +1,12 @@
-"""Save where the disk fails and from many processes at once, and damage files: none is broken or read wrongly.
+"""Save on a failing disk and from many processes, and damage files: no file is broken or read wrongly.
 
     python -m tests.stress.broken_disks --failures 1000 --saves 1000 --files 10000
 
-A save over an earlier file that fails ends in an `OSError`; the earlier file has its bytes, and nothing is left
-beside it.  Of several processes that save to one path, readers find whole files of one writer.  A file of which
-bytes or entries were changed loads with the bits that were written, or ends in one ValueError that names it; one
-that is whole and says something wrong is refused, or what was read works or says why not.
+If a save over an earlier file fails, it raises `OSError`, keeps the bytes of the earlier file, and leaves no
+other file.  If several processes save to one path, a reader finds a complete file of one writer.  A file with
+changed bytes or entries loads the bits that were written, or raises a ValueError that names the file.  A
+complete file with wrong numbers is refused, or the loaded object works or says why it cannot.
 """
-
-# ruff: noqa: E501 - a case a line reads better
 
 import os
 
@@ -148,7 +146,7 @@ def damaged(path, whole, rng):
         entries[one], entries[other] = entries[other], entries[one]
     elif how == 4:
         entries[one] = entries[one][:-1] + bytes([entries[one][-1] ^ 1 << int(rng.integers(8))])
-    else:  # whole, with a wrong array
+    else:  # a complete file with one wrong array
         arrays = dict(np.load(io.BytesIO(whole)))
         array = arrays[one.removesuffix(".npy")]
         number = rng.choice([np.nan, np.inf, -1.0, 0.0, 1e308] if array.dtype.kind == "f" else [-1, 0, 2**62])

@@ -1,13 +1,11 @@
-"""Kill processes again and again while they learn: nothing is lost, outcomes are the same bits.
+"""Kill processes again and again while they learn: no saved work is lost, and the results have the same bits.
 
     python -m tests.stress.kill_and_resume --rounds 1200
 
-A round forks a child, which goes on with one of the jobs from what was saved, and kills it with SIGKILL a random
-while later.  Whenever a child is dead, what was saved must load, and be as far as it was before, or farther.  A
-job that gets to its end is compared with one that no kill met, in one thread, and starts anew.
+A round forks a child, which continues one of the jobs from its saved file, and kills the child with SIGKILL
+after a random time.  After each kill the saved file must load, and must not have less progress than before.
+A finished job is compared with a job that was never killed; then the job starts anew.
 """
-
-# ruff: noqa: E501 - a case a line reads better
 
 import os
 
@@ -33,7 +31,7 @@ from dictlearn.images.kernels import Crops, KernelLearner, KernelSettings, learn
 from dictlearn.resumable import Course
 from tests.dictlearn.two_phase.learners import planted, state
 
-# Seconds: PATIENCE is more than a job takes on any machine; a kill comes after at most LONGEST_WAIT.
+# Seconds: PATIENCE is longer than any job takes on any machine; LONGEST_WAIT is the latest time of a kill.
 PATIENCE, LONGEST_WAIT = 120.0, 0.5
 SIGNED = {"positive_atoms": False, "positive_code": False}
 
@@ -62,7 +60,7 @@ def kernel_state(learner):
     return {**{name: getattr(learner, name) for name in names}, **learner.history}
 
 
-# Work, what reads its file, how far that is, and all its numbers.
+# A job: its work, the class that reads its file, the attribute that counts progress, and all its numbers.
 LEARNER = (TwoPhaseLearner, "n_samples", state)
 JOBS = {
     "learning": (lambda path, n: learn(path, n, 1), *LEARNER),
@@ -78,7 +76,7 @@ def forked(work, wait):
     if not child:
         try:
             work()
-            os._exit(0)  # nothing of the parent's is to be flushed twice
+            os._exit(0)  # a child must not flush the buffers of its parent
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -89,13 +87,13 @@ def forked(work, wait):
             return os.waitstatus_to_exitcode(status)
         time.sleep(1e-3)
     os.kill(child, signal.SIGKILL)
-    return 0 if os.waitpid(child, 0)[1] == 0 else None  # it may have ended in the meantime
+    return 0 if os.waitpid(child, 0)[1] == 0 else None  # the child may have ended in the meantime
 
 
 def play(name, folder, n_rounds, n_samples, rng, counts):
-    """Fork and kill the children of one job; yield what is wrong."""
+    """Fork and kill the children of one job; yield the faults."""
     (work, kind, counter, content), path, expected, reached = JOBS[name], folder / "learner.npz", None, 0
-    for number in range(-1, n_rounds + 1):  # the first child and the last are not killed
+    for number in range(-1, n_rounds + 1):  # the first and the last child are not killed
         is_whole = number in (-1, n_rounds)
         folder.mkdir(exist_ok=True)
         status = forked(
@@ -128,14 +126,14 @@ def play(name, folder, n_rounds, n_samples, rng, counts):
 
 
 def main():
-    """Return 0 if nothing was lost."""
+    """Return 0 if no job had a fault."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     for name, default in (("rounds", 1200), ("samples", 5000), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=default, help="default: %(default)s")
     parser.add_argument("--results", type=Path, help="file of what was found")
     parser.add_argument("--quiet", action="store_true", help="as other programs have it; little is printed")
     options, counts, faults = parser.parse_args(), {"kills": 0, "during writes": 0, "done": 0}, []
-    # tqdm's own lock is shared by all processes: a child killed while it has it would stop every other.
+    # All processes share tqdm's lock: a child that is killed while it holds the lock would stop all others.
     tqdm.set_lock(threading.RLock())
     rng, rounds = np.random.default_rng(options.seed), options.rounds // len(JOBS)
     with tempfile.TemporaryDirectory() as folder:

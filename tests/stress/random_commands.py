@@ -1,6 +1,6 @@
-"""Random commands for cores in Verilog, under Verilator: none hangs, all spikes are those of the emulator.
+"""Give cores in Verilog random commands: no core hangs, and the spikes equal the spikes of the emulator.
 
-Run it with ``python -m tests.stress.random_commands [sequences]``.  It needs Verilator and a C++ compiler.
+Run it with ``python -m tests.stress.random_commands [sequences]``.  Verilator and a C++ compiler are needed.
 """
 
 import subprocess
@@ -18,9 +18,9 @@ from snn.hardware import Capacity, to_verilog
 from snn.hardware.core import Core
 from tests.reference.core import EmulatedCore
 
-# Cycles that a spike may wait for its receiver: `core_bench.cpp`.
+# Most cycles that a receiver lets a spike wait, as in `core_bench.cpp`.
 LONGEST_STALL = 5
-# Neurons, the format, the core.  A capacity has exponents from two below that of the network to two above it.
+# Number of neurons, the format, the core.  A capacity allows exponents up to two away from the network's.
 CORES = {
     "one neuron": (2, {}, {"part": (0, 1)}),
     "neurons that do not fill the lanes": (7, {"message_bits": 4}, {"lanes": 4}),
@@ -49,7 +49,7 @@ def network_of(n_neurons, form, rng):
 
 
 def random_sequence(layout, core, rng):
-    """Yield commands from a REST to a few runs; illegal ones among them."""
+    """Yield random commands, from a REST to a few RUNs; some of the commands are illegal."""
     yield Action.REST, 0, 0
     most, wide = layout.network.format.largest_message, 2 ** (layout.network.format.potential_bits - 1)
     for _ in range(rng.integers(1, 4)):
@@ -61,7 +61,7 @@ def random_sequence(layout, core, rng):
             if action == Action.EXPONENT:
                 value = int(rng.integers(layout.exponents[0] - 1, layout.exponents[1] + 2))
             yield action, int(rng.integers(2**core.neuron_bits)), value
-        # Registers of what arrives have room for one spike of each source in a step.
+        # The registers of arriving spikes have room for one spike of each source in a step.
         for source in range(layout.n_neurons, 2**core.neuron_bits):
             if rng.random() < 0.3:
                 yield Action.SPIKE, source, int(rng.integers(-1, most + 2))
@@ -70,7 +70,7 @@ def random_sequence(layout, core, rng):
 
 
 def longest(layout, core, action, value):
-    """Return the cycles in which a core has to be ready again, where every neuron fires in every step."""
+    """Return the most cycles until a core is ready again, as if every neuron fired in every step."""
     words = int(np.diff(layout.rows).max()) + 3 + LONGEST_STALL
     if action == Action.RUN:
         step = 3 * layout.n_groups + core.lanes[0].latency + 2 + layout.n_neurons * words
@@ -91,7 +91,7 @@ def try_core(name, n_sequences, folder):
         options = {**options, "capacity": Capacity(**limits)}
     layout = to_verilog(network, folder, **options)
     core, emulator = Core(layout), EmulatedCore(layout)
-    Fragment.get(core, None)  # Amaranth warns of a core that is never made
+    Fragment.get(core, None)  # Amaranth warns of a core that is never elaborated
     payload = core.command.payload
     widths = {
         "ACTION_BITS": len(payload.action),

@@ -1,10 +1,10 @@
-"""Start many processes at once on one cache of kernels, and kill some: none computes with the wrong code.
+"""Start many processes at once on one cache of kernels, and kill some: no process uses outdated code.
 
     python -m tests.stress.start_together --rounds 200
 
-Before a round the source of a kernel changes, so that what earlier rounds left on disk is out of date.  Then
-processes start together, and each calls the kernel with arrays of several types, in an order of its own; some
-are killed at a random time.  Every answer must be right, and so must those of a last process, undisturbed.
+Before a round the source of a kernel changes, so that the kernels of earlier rounds on disk are out of date.
+Then processes start together.  Each calls the kernel with arrays of several types in a random order, and some
+are killed at a random time.  All sums must be right, also in a last process that is not killed.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def weighted_sum(values):
     return total
 """
 LENGTH = 100
-# Longest wait, in seconds, before a kill: more than the processes of a round take on two processors.
+# Latest time of a kill, in seconds: the processes of a round take less time on two processors.
 LONGEST_WAIT = 2.0
 
 
@@ -48,7 +48,7 @@ def call_all(factor, seed):
 
 
 def fork(factor, seed):
-    """Return the id of a new process that calls the kernel; it ends with 0, or 2 for a wrong answer."""
+    """Return the id of a new process that calls the kernel; a wrong sum gives the exit status 2."""
     child = os.fork()
     if not child:
         status = 1
@@ -62,7 +62,7 @@ def fork(factor, seed):
 
 
 def ends_of(waiting):
-    """Wait for all processes, and kill those whose end has come; return how each ended."""
+    """Wait for all processes, kill each at its end time, and return the exit codes."""
     ends = []
     while waiting:
         for child, end in list(waiting.items()):
@@ -78,7 +78,7 @@ def ends_of(waiting):
 
 
 def play(options, folder):
-    """Play all rounds in one folder; return how the processes ended."""
+    """Run all rounds in one folder and return the exit codes of the processes."""
     rng, ends = np.random.default_rng(options.seed), []
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True  # the source changes more often than the clock of some file systems ticks

@@ -50,7 +50,7 @@ def delayed(times, neurons, k):
 
 
 def hastened(times, neurons, k):
-    times[k] -= 3e-11  # within some 1e-11 it might be a tie with the end of a window
+    times[k] -= 3e-11  # a shift below 1e-11 might be a tie with the end of a window
     return times, neurons
 
 
@@ -71,7 +71,7 @@ def of_another(times, neurons, k):
 @pytest.mark.parametrize("place", [0, 7, -1])
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_a_wrong_spike_is_seen(seed, place, change):
-    """This includes a spike that is only some 1e-11 from its right time."""
+    """The smallest fault is a spike that is about 1e-11 away from its right time."""
     this, run = a_run(seed)
     spikes = run.spikes
     times, neurons = change(spikes.times.copy(), spikes.neurons.copy(), place % run.n_spikes)
@@ -95,7 +95,7 @@ def test_a_wrong_end_is_seen(seed):
 
 
 def test_a_tie_that_is_split_is_seen():
-    """Two equal neurons that inhibit each other fire in one instant; one alone would silence the other."""
+    """Two equal neurons fire at the same time; a neuron that fired first would silence the other neuron."""
     weights = np.array([[0.0, -5.0], [-5.0, 0.0]])
     network = SpikingNetwork(weights, [1.0, 1.0])
     run = simulate(network, 1.5, record_spikes=True)
@@ -117,14 +117,14 @@ def test_a_neuron_at_its_threshold_that_does_not_fire_is_seen():
 
 
 def test_a_spike_may_be_caused_by_another_of_the_same_recorded_time():
-    """Without the spike of neuron 0, neuron 1 stays below its threshold forever, by 4e-13."""
+    """Without the spike of neuron 0, the potential of neuron 1 stays 4e-13 below its threshold forever."""
     threshold, weights = np.array([1.565014841556045, 1.4797769535701462]), np.array([[0.0, 0.3], [0.0, 0.0]])
     state = NetworkState(membrane_potential=[0.0, 0.0], synaptic_current=threshold * [1.0, 1.0 - 4.47e-13])
     run = simulate(SpikingNetwork(weights, [0.0, 0.0], threshold), 60.0, state=state, record_spikes=True)
     assert run.spikes.neurons.tolist() == [0, 1]
     assert judge(run, weights, state=state).fault == ""
-    # As a run that ends with the first of them has it: what crosses up to rounding at its end is in it.
+    # A run that ends at the first spike also has the other spike, whose time differs only by rounding.
     spikes = replace(run.spikes, times=run.spikes.times[[0, 0]])
     assert judge(replace(run, spikes=spikes), weights, state=state).fault == ""
-    # Without the spike of neuron 0 there is no reason for it.
+    # Without the spike of neuron 0, nothing causes the spike of neuron 1.
     assert "below its threshold" in judge(replace(run, spikes=spikes), 0.0 * weights, state=state).fault

@@ -1,4 +1,4 @@
-"""The short forms of the programs of this folder that start processes and threads."""
+"""Short runs of the programs in this folder that start processes and threads."""
 
 import sys
 

@@ -1,15 +1,15 @@
-"""Solve and learn in many threads, under Ctrl-C, and in forks beside threads that solve: the same bits.
+"""Solve and learn in many threads, under Ctrl-C, and in forks during other solves: the same bits.
 
     python -m tests.stress.threads_and_forks --rounds 300 --forks 200 --interrupts 2000
 
-Threads solve one problem of which nothing is computed yet; a signal comes while a method works, which is then
-asked again; and a child that is forked while other threads solve has to solve, too.  Every kind of call that
-keeps something is interrupted thousands of times: nothing but KeyboardInterrupt comes, BLAS has its threads.
+Threads solve one new problem at the same time.  A signal interrupts a method, which is then called again.  A
+child that is forked while other threads solve has to solve, too.  Every kind of call that keeps state is
+interrupted thousands of times: it raises only KeyboardInterrupt, and BLAS keeps its number of threads.
 """
 
 import os
 
-# BLAS gets four threads on any machine: no bit may depend on their number.
+# BLAS gets four threads on any machine: no bit may depend on the number of threads.
 os.environ["OPENBLAS_NUM_THREADS"] = "4"
 
 import argparse
@@ -60,7 +60,7 @@ METHODS = {
     "FISTA": lambda problem, n_jobs: solvers.solve_fista(problem, tol=1e-5).codes,
     "digital": lambda problem, n_jobs: solvers.solve_digital(problem, tol=0.05, n_jobs=n_jobs).codes,
 }
-# The last two leave the whole Gram matrix with a wide problem, and others then have other last bits.
+# In a wide problem the last two methods would keep the whole Gram matrix, and so change bits of the others.
 WORK = [(kind, name) for kind in PROBLEMS for name in list(METHODS)[: 4 if kind == "wide" else None]]
 
 
@@ -99,7 +99,7 @@ def interrupted(kind, names, rng, expected):
 
 
 def amid(call, rng, latest):
-    """Send a signal during a call; return the interrupt, or None, and the result of the call."""
+    """Interrupt a call; return the KeyboardInterrupt and the result of the call, either may be None."""
     begin, error, found = time.monotonic(), None, None
     try:
         try:
@@ -165,7 +165,7 @@ def forks(n_forks, expected):
         time.sleep(1e-3 * (number % 17))
         child = os.fork()
         if not child:
-            signal.alarm(int(PATIENCE))  # which kills a child that hangs
+            signal.alarm(int(PATIENCE))  # the alarm kills a child that hangs
             os._exit(0 if bits(kind, name, 2) == expected[kind, name] else 3)
         if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
             yield f"{name}, {kind}: a forked child ended with {code}"
@@ -182,7 +182,7 @@ def main():
     parser.add_argument("--results", type=Path, help="file of what was found")
     parser.add_argument("--quiet", action="store_true", help="as other programs have it; little is printed")
     options = parser.parse_args()
-    for _ in range(2):  # twice: something may have to be compiled
+    for _ in range(2):  # twice, because the first call may compile kernels
         expected = {work: bits(*work) for work in WORK}
     faults, rng = list(forks(options.forks, expected)), np.random.default_rng(options.seed)
     signal.signal(signal.SIGALRM, signal.default_int_handler)
