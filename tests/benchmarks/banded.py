@@ -16,7 +16,7 @@ from scipy import sparse
 from solvers import ConvolutionalDictionary, LassoProblem, certify, penalty_max, solve_active_set
 from tests.benchmarks.who_is_right import packages
 
-WIDTH, NOISE = 2.0, 0.1  # standard deviation of a peak, in observations; and of the noise
+WIDTH, NOISE = 2.0, 0.1  # the standard deviations of a peak (in observations) and of the noise
 SHARES = (0.1, 0.01, 0.001)  # of the largest penalty
 
 

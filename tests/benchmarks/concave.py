@@ -1,7 +1,7 @@
 """Concave penalties by spikes, on data like those of arXiv:2407.03930.
 
-There are 700 features and 1,200 atoms; a fifth of the codes is not zero, and none is negative.  The penalty
-has the least BIC of codes by the active set, which does not use the truth; all rounds then use spikes.
+There are 700 features and 1,200 atoms; a fifth of the codes is not zero, and none is negative. The penalty
+has the smallest BIC of the active set's codes, for which the truth is not needed; all rounds then use spikes.
 Run: ``python -m tests.benchmarks.concave``
 """
 

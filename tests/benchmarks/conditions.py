@@ -39,7 +39,7 @@ def measured(condition: float, seed: int, tol: float) -> tuple[float, int, float
     """Return the condition, spikes, and the certified gap as a share of max(1, |f|)."""
     program, condition = program_of(condition, seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a gap above tol is what is drawn
+        warnings.simplefilter("ignore")  # gaps above tol are expected, and are drawn
         result = program.solve(method="spiking", tol=tol)
     return condition, result.n_steps, result.gap / max(1.0, abs(result.upper_bound))
 

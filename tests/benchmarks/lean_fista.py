@@ -1,7 +1,7 @@
-"""FISTA at its leanest: the Gram matrix and its largest eigenvalue given, one signal, nothing but the loop.
+"""The leanest FISTA: one signal, a given Gram matrix with its largest eigenvalue, and only the loop.
 
-`solvers.solve_fista` is what users call; this is what spikes are measured against.  An iteration reads only
-those rows of the Gram matrix whose entries of the code are not zero, and allocates nothing.
+Users call `solvers.solve_fista`; spikes are measured against the loop of this module. An iteration reads only
+the rows of the Gram matrix for which the code is not zero, and allocates nothing.
 """
 
 import math

@@ -16,7 +16,7 @@ from solvers import LassoProblem, solve_active_set
 from tests.benchmarks.timing import machine, table
 
 N_SIGNALS, N_FEATURES, N_ATOMS = 3_000, 400, 20
-RIDGE, N_ROUNDS = 0.3, 20  # the best ridge of .03, .3, 1 and 3
+RIDGE, N_ROUNDS = 0.3, 20  # 0.3 is the best of the ridges 0.03, 0.3, 1 and 3
 
 
 def data(share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

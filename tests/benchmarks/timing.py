@@ -16,7 +16,7 @@ from solvers.certificate.optimality import measure
 
 
 class WrongAnswerError(AssertionError):
-    """An answer is not what it must be: nothing is timed that is not right."""
+    """An answer is wrong; only right answers are timed."""
 
 
 class Timing(NamedTuple):

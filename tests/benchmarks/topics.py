@@ -31,7 +31,7 @@ def documents() -> tuple[sparse.csr_array, np.ndarray]:
 
 
 def measure(learner: str) -> str:
-    """Return a row of figures of a learner."""
+    """Return a table row with the measurements of a learner."""
     signals, topics = documents()
     common = {"alpha": ALPHA, "max_iter": 1, "positive_code": True, "positive_dict": True, "random_state": 0}
     if learner == LEARNERS[0]:

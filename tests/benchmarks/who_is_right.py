@@ -1,7 +1,7 @@
 """Who is right? ``python -m tests.benchmarks.who_is_right``: certified gaps of the codes of several packages.
 
 1,000 observations of 100 correlated variables, centred, and 30 penalties from the largest to a thousandth of
-it.  Each package has the tolerance 1e-8; `certify` says how far each of its codes is from the optimum.
+it. Each package gets the tolerance 1e-8, and `certify` measures how far each code is from the optimum.
 """
 
 import sys

@@ -128,7 +128,7 @@ def test_it_learns_as_the_function_and_codes_as_the_solver(signals, variant, mis
     assert learning.dead_atoms_.tolist() == expected.dead_atoms.tolist()
     assert learning.n_features_in_ == 5
 
-    # Non-negative codes are of both channels; other codes are of the original signals.
+    # Non-negative codes are computed from both channels, other codes from the original signals.
     if is_split and positive:
         problem = LassoProblem(expected.dictionary, seen, settings.penalty, mask=mask, positive=True)
     else:
@@ -145,7 +145,7 @@ def test_it_learns_as_the_function_and_codes_as_the_solver(signals, variant, mis
     fold_of = np.random.default_rng(0).permutation(5) % 5
     fold_of = np.tile(fold_of, 2) if is_split and positive else fold_of
     assert learning.score(shown) == pytest.approx(held_out_score(problem, fold_of=fold_of), rel=1e-6)
-    # Another penalty, and codes of another sign.
+    # Change the penalty and the sign of the codes.
     other = learning.set_params(transform_alpha=0.3, positive_code=False).transform(shown)
     problem = LassoProblem(atoms, filled, 0.3, mask=None if missing is None else known)
     np.testing.assert_allclose(other, solve_active_set(problem).codes, rtol=0, atol=1e-8)
@@ -174,7 +174,7 @@ def test_numbers_of_atoms_starts_and_seeds(signals):
     )
     np.testing.assert_array_equal(first, same)
     assert not np.array_equal(first, other)
-    # A dictionary is split and brought to unit norm; its network is the same start.
+    # As a start, the network of the split dictionary with unit norms equals the dictionary itself.
     start = np.random.default_rng(2).standard_normal((6, 5))
     network = TwoPhaseNetwork.consistent(split_channels(start) / np.linalg.norm(start, axis=1, keepdims=True))
     for fit in ("fit", "partial_fit"):
@@ -298,7 +298,7 @@ def test_a_penalty_above_all_correlations_warns(signals):
 
 
 def test_dead_atoms_are_reported_and_replaced(signals):
-    """Signals get three features that are always zero, and two atoms of the start have only these."""
+    """Three added features are zero in all signals, and two atoms of the start have only these features."""
     start = np.pad(np.random.default_rng(1).standard_normal((8, 5)), ((0, 2), (0, 3)))
     start[-2:, -3:] = 1.0
     signals = np.pad(signals, ((0, 0), (0, 3)))

@@ -69,7 +69,7 @@ def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals):
     np.testing.assert_equal(with_holes, {**vars(score), "usage": usage})
     with costs(codes_held=7 * N_ATOMS):
         parts = mean_objective(dictionary, signals, penalty=PENALTY)
-    # The same objectives are added in another order.
+    # In parts, the same objectives are added in another order.
     assert parts.objective == pytest.approx(score.objective, rel=1e-14)
     assert (parts.nonzeros, parts.worst_gap) == (score.nonzeros, score.worst_gap)
 
@@ -137,7 +137,7 @@ def test_one_signal_that_dominates_and_an_offset_are_said(recwarn):
         assert bool(found) is warned
         assert all("signals[4]" in sentence for sentence in found)
     for n_signals, share, warned in ((200, 0.86, True), (200, 0.84, False), (199, 0.86, False)):
-        # The mean is (1, 1), with equal offsets to both sides.
+        # The mean is (1, 1), and the signals deviate from the mean equally to both sides.
         offset = np.sqrt(1.0 / share - 1.0) * np.array([1.0, -1.0])
         signals = 1.0 + np.outer(np.where(np.arange(n_signals) % 2, 1.0, -1.0), offset)
         assert bool(is_warned_of(signals, recwarn)) is warned

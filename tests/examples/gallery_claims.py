@@ -1,6 +1,6 @@
 """Claims of the gallery about its pictures, as checks of what a script has computed.
 
-Each function has the name of a script and takes its variables as they are at its end.
+Each function has the name of a script, and takes the variables of the script as they are at its end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def one_neuron(of: Variables) -> None:
 
 
 def why_it_fired(of: Variables) -> None:
-    """The drive alone would have been enough much earlier; the bars add up to the threshold."""
+    """The drive by itself would have reached the threshold much earlier; the bars add up to the threshold."""
     assert of.why.charges["bias"] > 2.0 * of.why.firing_threshold
     assert (of.why.source_charge <= 0.0).all()
     assert abs(sum(charge for _, charge in of.why.parts()) - of.why.firing_threshold) < 1e-9

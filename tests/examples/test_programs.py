@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Report(str):
-    """Text that a program printed, and the folder it wrote to."""
+    """The printed text of a program, with the folder that the program wrote to."""
 
     folder: Path
 
@@ -129,7 +129,7 @@ def missing_pixels(of):
 def learned_photographs(of):
     numbers, others = (json.loads((of.folder / f"photographs_{seed}.json").read_text()) for seed in (0, 1))
     assert len(numbers["curves"]) == 5
-    assert len(others["curves"]) == 4  # the best step alone
+    assert len(others["curves"]) == 4  # the second seed learns with the best step only
     for curve in numbers["curves"].values():
         assert curve["n_samples"][0] == 0
         assert curve["n_samples"][-1] >= 1500
@@ -287,7 +287,7 @@ def test_a_learner_of_another_version_is_not_lost(monkeypatch, tmp_path, capsys)
         run(monkeypatch, "learn", options, tmp_path)
     assert file.read_bytes() == saved
     file.unlink()
-    # The options that a figure depends on are those of the file.
+    # The saved file fixes the options that a figure depends on.
     with pytest.raises(SystemExit, match="inputs"):
         run(monkeypatch, "learn", f"{options} --inputs spiking", tmp_path)
     run(monkeypatch, "learn", options, tmp_path)

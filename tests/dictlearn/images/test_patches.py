@@ -132,7 +132,7 @@ def test_random_patches_are_patches_of_the_images_none_twice():
     first, second = (random_patches(images, (2, 3), 7, rng=rng) for _ in range(2))
     np.testing.assert_array_equal(first, patches[:7])
     assert (first != second).any()
-    # Places 0, 1 of one image and 2, 3, 4 of the other, 1500 times: 300 each, give or take 16.
+    # In 1,500 draws each of the five places is drawn 300 times, with a deviation of 16.
     drawn = [
         int(random_patches([np.arange(2.0)[None], np.arange(2.0, 5.0)[None]], 1, 1, rng=rng)[0, 0])
         for _ in range(1500)

@@ -49,12 +49,13 @@ class ByHand:
         known = np.ones(signals.shape) if mask is None else mask.astype(float)
         signals = learner.scale * np.where(known, signals, 0.0)
 
-        # Observations of neurons, for signals and for probes.
+        # Observe the neurons, for signals and for probes.
         run = {"kappa": kappa, "duration": settings.duration, "initial_potential": settings.initial_potential}
         names = ("n_spikes", "input_rate", "coding_rate", "input_current", "coding_current", "coding_trace")
         rows, probed = [], []
         for k in range(n_signals):
-            on_clock = isinstance(settings.time, Clock)  # in exact time inputs of masked samples fire
+            # In exact time, the inputs of samples with masks fire.
+            on_clock = isinstance(settings.time, Clock)
             if settings.inputs == "graded" and (known[k].all() or on_clock):
                 alone = replace(learner.batch(1), probed=np.empty(0, dtype=int), probe_drive=np.empty(0))
                 found = alone.run(learner.synapses, signals[[k]] / learner.scale, known[[k]] > 0.0)
@@ -141,7 +142,7 @@ class ByHand:
             decay = self.mean_cost * thresholds.mean() if steps.decay is None else steps.decay * energy
             keep = max(1.0 - step[0] * decay, 0.0) ** n_signals * np.ones(n_atoms)
 
-        # Equations 11 and 12, and 26 to 28.
+        # Update the weights by equations 11 and 12, and 26 to 28.
         change = (step * codes).T @ g_d / kappa
         new_f, new_b = keep[:, None] * f - change, (keep[:, None] * b.T - change).T
         new_f, new_b = np.maximum(new_f, least), np.maximum(new_b, least)
@@ -294,7 +295,7 @@ def test_a_batch_changes_a_learner_as_the_equations_say(task, replaced):
 def test_the_history_has_the_means_of_each_thousand_samples(signs):
     """Zero signals have no disturbance; other means are over all signals."""
     signs = SIGNS[signs]
-    rule = UsageSteps(lateral_gain=0.6)  # of batches so large that the projection solves for the atoms
+    rule = UsageSteps(lateral_gain=0.6)  # batches are so large that the projection solves a system of atoms
     settings = LearningSettings(
         penalty=0.05, duration=2.0, time=Exact(), kappa=0.3, inputs="spiking", rule=rule, **signs
     )

@@ -171,7 +171,7 @@ def test_what_is_the_same_changes_no_bit(way):
 
 
 def test_the_form_of_the_signals_changes_nothing(data):
-    counts = np.round(256.0 * data[1])  # the same numbers in every type
+    counts = np.round(256.0 * data[1])  # integers that every type represents exactly
     expected = learn(counts, 64)
     for values in (np.asfortranarray(counts, dtype=np.float32), counts.astype(np.int16), counts.tolist()):
         assert_same(learn(values, 64), expected)
@@ -196,7 +196,7 @@ def test_scale_start_and_seed(data):
         np.testing.assert_allclose(
             atoms, entries / np.linalg.norm(entries, axis=1, keepdims=True), rtol=1e-14
         )
-    # A dictionary is brought to unit norms, and makes a consistent network; a network stays as it is.
+    # A dictionary as a start gets unit norms and a consistent network; a network as a start stays as it is.
     learner = new_learner(data[1], penalty=0.1, start=3.0 * data[0])
     np.testing.assert_allclose(learner.dictionary, data[0], rtol=0, atol=1e-15)
     np.testing.assert_allclose(learner.network.lateral, data[0] @ data[0].T, rtol=0, atol=1e-14)
@@ -215,7 +215,7 @@ def test_sizes_at_the_edge(data, n_signals, n_atoms, n_samples):
     assert learner.n_samples == n_samples
     np.testing.assert_allclose(np.linalg.norm(learner.dictionary, axis=1), 1.0, rtol=1e-14)
     np.testing.assert_array_equal(learn(data[1][:, :1], 20, n_atoms=2).dictionary, [[1.0], [1.0]])
-    # Ten times the signals, by default.
+    # The default number of samples is ten times the number of signals.
     assert learn_dictionary(data[1][:3], 2, penalty=0.1, rng=0).n_samples == 30
 
 
@@ -256,7 +256,7 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
     assert left.dead_atoms.tolist() == [8, 9]
     assert left.n_replaced == 0
     np.testing.assert_allclose(left.dictionary[8:], start[8:], atol=1e-12)
-    assert replaced.dead_atoms.size == 0  # their silence is counted anew
+    assert replaced.dead_atoms.size == 0  # the silence of replaced atoms is counted from zero
     assert replaced.n_replaced == 2
     # A thousand samples, or ten for each atom if that is more.
     many = TwoPhaseLearner(network_of({}, 120, 4), USAGE, scale=1.0)
@@ -294,19 +294,19 @@ def test_atoms_are_similar_only_beyond_what_their_spread_allows():
     pair = atoms.copy()
     pair[4] = pair[21] + 0.05 * rng.standard_normal(40)
     assert similar(atoms) == []
-    assert similar(pair) == similar(3.0 * pair) == [21]  # which fired for fewer signals
+    assert similar(pair) == similar(3.0 * pair) == [21]  # atom 21 fired for fewer signals
     pair[4] *= -1.0
     assert similar(pair) == []
     assert similar(pair, positive_code=False) == [21]
-    assert similar(pair[[4, 21, *range(5, 17)]], positive_code=False) == []  # too few to know
-    # If many atoms are alike, as for photographs, a similar pair is no exception.
+    assert similar(pair[[4, 21, *range(5, 17)]], positive_code=False) == []  # 14 atoms are too few to judge
+    # If many atoms are alike, as those of photographs, a similar pair is no exception.
     groups = np.repeat(atoms[:10], 3, axis=0) + 0.05 * rng.standard_normal((30, 40))
     assert similar(groups) == []
     # Among many atoms, all pairs are found at once, the most similar first, and no atom is replaced twice.
     many = random_dictionary(120, 40, positive=False, rng=3)
     many[5], many[8], many[9] = many[50], many[70] + 0.01, many[70] - 0.01
     assert similar(many)[:2] == [50, 70]
-    # A pair of which one is on trial, or has just been, is passed over.
+    # A pair is passed over if one of its atoms is on trial, or has just been.
     assert 50 not in similar(many, free=np.arange(120) != 5)
 
 
@@ -321,13 +321,13 @@ def test_atoms_are_weak_only_beyond_what_their_spread_allows():
     low = np.r_[sizes[:39], -2.0]
     assert weak(sizes) == []
     assert weak(low) == weak(low + 5.0) == [39]
-    assert weak(-low) == []  # large codes are no reason to begin anew
+    assert weak(-low) == []  # large codes never make an atom weak
     assert weak(low, share=0.3) == []  # its average has not let go: signals have not changed
     assert weak(low, share=np.where(np.arange(40) < 37, 1.0, 0.2)) == []  # three of forty let go by chance
     assert weak(low, share=np.where(np.arange(40) < 36, 1.0, 0.2)) == [39]
-    assert weak(low, np.r_[n_fired[:39], 20]) == []  # it had too little time
-    assert weak(low[-14:], n_fired[-14:]) == []  # too few to know
-    # A few large codes, as photographs have them, widen what is usual.
+    assert weak(low, np.r_[n_fired[:39], 20]) == []  # the atom fired too rarely to be judged
+    assert weak(low[-14:], n_fired[-14:]) == []  # 14 atoms are too few to judge
+    # A few large code sizes, as with photographs, widen the range that counts as usual.
     assert weak(np.r_[low, 1.5, 2.0, 2.5], rng.integers(50, 90, 43)) == []
 
 
@@ -363,7 +363,7 @@ def test_a_weak_atom_keeps_its_weights_and_begins_anew(is_on):
     signals = np.where(rng.uniform(size=(3200, 40)) < 0.1, rng.uniform(0.5, 1.0, (3200, 40)), 0.0) @ atoms
     settings = LearningSettings(penalty=0.1, positive_atoms=False, replacement=is_on)
     usual = learn(signals, 3168, settings, start=atoms)
-    usual.memory["averaged"][8:12] = 0.01  # signals have changed
+    usual.memory["averaged"][8:12] = 0.01  # as if the signals had changed
     weak = copy.copy(usual)
     weak.memory["usage"][7] *= 0.5
     weak.memory["averaged"][7] = 0.01
@@ -376,7 +376,7 @@ def test_a_weak_atom_keeps_its_weights_and_begins_anew(is_on):
     assert usual.memory["movement"][7] > 0.0
     assert (weak.memory["usage"][7] == weak.memory["movement"][7] == weak.n_fired[7] == 0.0) == is_on
     if is_on:
-        row = weak.synapses.feedback_rows[7]  # and no average of what it was
+        row = weak.synapses.feedback_rows[7]  # the atom is its new row, without an average of its old rows
         np.testing.assert_allclose(weak.dictionary[7], row / np.linalg.norm(row), rtol=1e-12)
 
 
@@ -549,7 +549,7 @@ def test_stochastic_rounding_is_right_on_average_and_follows_its_seed():
 
 
 def test_weights_beyond_the_range_are_counted(data):
-    network = TwoPhaseNetwork.consistent(1.9 * data[0])  # thresholds of 3.6, and some weights above 1
+    network = TwoPhaseNetwork.consistent(1.9 * data[0])  # thresholds become 3.6, and some weights exceed 1
     nearest = replace(USAGE, weight_format=replace(STOCHASTIC, rounding="nearest"))
     learner = TwoPhaseLearner(network, nearest, scale=5.0)
     beyond = 2 * np.count_nonzero(network.feedforward > 255.5 / 256)

@@ -97,7 +97,7 @@ def test_a_graded_run_that_pauses_anywhere_is_the_run(way, share):
 
 
 def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces():
-    """Its own spikes decide, so that pauses and threads do not change the message."""
+    """A row's own spikes decide whether it runs away, so pauses and threads do not change the message."""
     network = network_of(SIGNS["signed atoms"], 12, 8, 0.0)
     exciting = 1.5 * np.eye(12) - 0.5  # each neuron excites all others
     wild = TwoPhaseNetwork(network.feedforward, network.feedback, exciting, *network.signs)
@@ -116,7 +116,7 @@ def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces():
     n_rows=st.sampled_from([1, 7, 60, 90]), n_atoms=st.sampled_from([2, 30, 80, 100]), seed=st.integers(0, 99)
 )
 def test_lateral_weights_are_projected_as_the_formula_says(n_rows, n_atoms, seed):
-    """H - G^T L (L A A^T L + epsilon I)^-1 L A / kappa, by systems of rows or of atoms, of any size."""
+    """The result is H - G^T L (L A A^T L + epsilon I)^-1 L A / kappa, by systems of rows or of atoms."""
     rng = np.random.default_rng(seed)
     synapses = network_of(SIGNS["signed atoms and codes"], n_atoms, 5, 0.1, seed).synapses()
     codes = rng.standard_normal((n_rows, n_atoms)) * (rng.random((n_rows, n_atoms)) < 0.3)
@@ -132,7 +132,7 @@ def test_lateral_weights_are_projected_as_the_formula_says(n_rows, n_atoms, seed
 
 
 def test_threads_return_results_in_order_and_end_at_an_error():
-    """The error may come in this thread or another; Ctrl-C waits for no thread."""
+    """The error may be raised in this thread or another one; Ctrl-C does not wait for any thread."""
     stop = threading.Event()
     assert in_threads(lambda k: 2 * k, range(4), stop) == [0, 2, 4, 6]
     assert in_threads(lambda k: k, [3], stop) == [3]

@@ -41,7 +41,7 @@ class Objective(BaseObjective):
         if dictionary.min() < 0.0:
             raise ValueError(f"atoms must not be negative; the least entry is {dictionary.min():g}")
         norms = np.linalg.norm(dictionary, axis=1, keepdims=True)
-        # A longer atom would make codes cheaper; an atom of zeros stays unused.
+        # Codes of longer atoms would cost less, so atoms get unit norm; an atom of zeros stays zero.
         atoms = dictionary / np.where(norms > 0.0, norms, 1.0)
         codes = sparse_encode(
             self.held_out, atoms, algorithm="lasso_cd", alpha=self.penalty, positive=True, max_iter=10_000
