@@ -1,9 +1,9 @@
 """Times of the library, its peers and other checkouts: ``python -m tests.benchmarks [WORDS ...]``.
 
 Cases whose names have one of the words are run, by default all. Answers are verified before they are timed,
-calls take turns, compile time is apart, and the first call runs twice, as the control. With ``--against
-CHECKOUT`` the library of another checkout does the same work in turn, round by round, by default the cases of
-`cases.GATES`. A line fails if the lower bound of its ratio is above 1.03.
+calls take turns, compile time is apart, and the first call runs twice, as the control.  With
+``--against CHECKOUT`` the library of another checkout does the same work in turn, round by round, by default
+the cases of `cases.GATES`.  A line fails if the lower bound of its ratio is above 1.03.
 """
 
 import os
@@ -110,7 +110,7 @@ def server(name: str, product: Path, folder: str, *, small: bool) -> subprocess.
 
 
 def against(name: str, checkout: Path, *, small: bool, rounds: int) -> dict:
-    """Return the ratio of times, this checkout over the other, its lower bound, and the control's."""
+    """Return the ratio of times, this checkout over the other, its lower bound, and the control's ratio."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         servers = [server(name, product, folder, small=small) for product in (ROOT, checkout.resolve(), ROOT)]

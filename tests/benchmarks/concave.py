@@ -41,7 +41,7 @@ def chosen(problem: LassoProblem, penalty: str) -> float:
 
 
 def measure(seed: int, noise: float, penalty: str, tol: float = 1e-6, **options) -> dict:
-    """Return errors (true support, LASSO, all rounds), spikes, rounds, and the largest certified gap."""
+    """Return three errors (true support, LASSO, last round), spikes, rounds and largest certified gap."""
     atoms, signal, truth = drawn(seed, noise, **options)
     problem = LassoProblem(atoms, signal[np.newaxis], 1.0, positive=True)
     problem = problem.with_penalty(chosen(problem, penalty))

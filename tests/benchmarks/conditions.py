@@ -21,7 +21,7 @@ TOLS = {1e-3: "tab:orange", 1e-8: "tab:blue"}
 
 
 def program_of(condition: float, seed: int) -> tuple[QuadraticProgram, float]:
-    """Return a program, and the condition of its active rows at norm one, which is near the one asked for."""
+    """Return a program, and the condition of its active rows of norm one, which is near `condition`."""
     rng = np.random.default_rng(seed)
     left, right = (np.linalg.qr(rng.standard_normal((n, N_ACTIVE)))[0] for n in (N_ACTIVE, N_VARIABLES))
     active = left * np.geomspace(condition, 1.0, N_ACTIVE) @ right.T

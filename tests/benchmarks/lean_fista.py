@@ -16,7 +16,7 @@ CHECK_EVERY = 5
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _product(gram, code, active, product):
-    """Write G a, four rows of G at a time: the sum is loaded and stored a quarter as often."""
+    """Write G a. Four rows of G are added at a time: the sum is loaded and stored a quarter as often."""
     n_active = 0
     for i in range(code.shape[0]):
         if code[i] != 0.0:

@@ -84,7 +84,7 @@ def measured(task: Task, seed: int) -> tuple[float, float, int]:
 
 
 def changed(n_old: int, n_new: int, *, slowly: bool, positive: bool) -> tuple[float, float]:
-    """Return the objectives, after a change of all atoms, of the learner that saw it and of a new one."""
+    """Return the objectives after all atoms changed: of the learner from before and of a new one."""
     rng = np.random.default_rng(0)
 
     def atoms() -> np.ndarray:

@@ -215,7 +215,8 @@ def test_parameters_may_change_between_calls_or_are_refused(signals):
     ):
         with pytest.raises(ValueError, match=name):
             copied(learning, **changes).partial_fit(signals)
-    assert copied(learning, split_channels=True).transform(signals).shape == (200, 8)  # as it was learned
+    # `transform` still uses the channels as learned.
+    assert copied(learning, split_channels=True).transform(signals).shape == (200, 8)
 
 
 def test_codes_are_of_the_atoms_learned_last(signals):
@@ -336,7 +337,7 @@ def with_settings(**options):
 
 
 def of_both(**parameters):
-    """Return calls of `fit` and of `partial_fit`, which both refuse."""
+    """Call `partial_fit`, which must refuse, and then `fit`, whose error the test checks."""
     with pytest.raises((TypeError, ValueError)):
         learned("partial_fit", **parameters)
     learned("fit", **parameters)

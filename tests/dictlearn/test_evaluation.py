@@ -126,7 +126,7 @@ def is_warned_of(signals, recwarn):
 
 @pytest.mark.filterwarnings("always")
 def test_one_signal_that_dominates_and_an_offset_are_said(recwarn):
-    """Warned are one of ten or more signals with most of the energy, and a mean with 85 % of it, of 200."""
+    """Ten or more signals are warned of if one has most energy; 200 or more if their mean has 85 % of it."""
     for factor, rows, n, warned in (
         *((2.99, 10, 1, False), (3.01, 10, 1, True), (3.01, 9, 1, False)),
         *((11.0, 600, 5, True), (10.8, 600, 5, False), (11.0, 400, 5, False)),

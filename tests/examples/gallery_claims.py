@@ -30,7 +30,7 @@ def why_it_fired(of: Variables) -> None:
 
 
 def live_input(of: Variables) -> None:
-    """The charge of the drive is spikes and what is left; three inhibiting spikes cost one or two of them."""
+    """The drive brings the charge of all spikes and the rest; three inhibiting spikes remove one or two."""
     charge = drive_charge(of.stimulus, np.array([0.0, of.duration]), of.network.soma_bias)[1]
     left = of.alone.spike_counts + of.alone.state.membrane_potential
     assert np.abs(charge - left).max() < 1e-9
@@ -40,7 +40,7 @@ def live_input(of: Variables) -> None:
 
 
 def read_outs(of: Variables) -> None:
-    """Rates take ten times the spikes for a digit; refined, all eight digits take fewer than their three."""
+    """Rates need ten times the spikes per digit; eight refined digits need fewer than three by rates."""
     rates, _, window, refined = (line.get_xydata() for line in of.ax.lines)
     slope = np.polyfit(*np.log10(rates).T, 1)[0]
     assert -1.25 < slope < -0.75
@@ -74,7 +74,7 @@ def learn_atoms(of: Variables) -> None:
 
 
 def operations(of: Variables) -> None:
-    """The network takes a third to an eighth of FISTA's operations; the active set the fewest from 2 % on."""
+    """The network needs 1/8 to 1/3 of FISTA's operations; at gaps below 2 % the active set needs fewer."""
     ratio = np.divide(of.fista, of.network)
     assert ratio.min() > 2.5
     assert ratio.max() < 9.0

@@ -85,7 +85,7 @@ def online_learning(batches, start, penalty, n_counted, weight_of_start):
     return dictionary
 
 
-# Scikit-learn before 1.8 warns at a gap of zero.
+# scikit-learn before 1.8 warns at a gap of zero.
 @pytest.mark.filterwarnings("ignore:Objective did not converge")
 def test_scikit_learn_minimises_our_objective(signals, start):
     """If the penalty or the scale meant something else, the atoms would differ after five batches."""

@@ -149,7 +149,8 @@ def few_bits(of):
         [float(cell) for cell in re.findall(r"([+-][\d.]+) %", line)]
         for line in re.findall(r"^(?:4|12)  .*$", of, flags=re.MULTILINE)
     ]
-    # With twelve bits all ways are as good as float64, and with four no dictionary is better.
+    # With twelve bits every way is within 2 % of float64; with four bits, no dictionary is better than
+    # float64.
     assert max(map(abs, rows[1][:3])) < 2.0
     assert min(rows[0][:3]) > -0.2
 

@@ -254,7 +254,7 @@ def fit(images=PICTURES, call="fit", **changes):
 
 
 def of_both(images=PICTURES, **changes):
-    """Return calls of `fit` and of `partial_fit`, which both refuse."""
+    """Call `partial_fit`, which must refuse, and then `fit`, whose error the test checks."""
     with pytest.raises((TypeError, ValueError)):
         fit(images, "partial_fit", **changes)
     fit(images, **changes)

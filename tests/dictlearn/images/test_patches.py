@@ -307,7 +307,7 @@ MASKED = [np.ma.masked_equal([[1.0, 9.0]], 9.0), np.ma.masked_equal(np.uint8([[1
     ],
 )
 def test_an_array_of_more_dimensions_is_no_grey_image(call, shape):
-    """Neither colours nor trials count as several images; the advice does not average transparency."""
+    """Neither colours nor trials are taken for several images; the advice does not average transparency."""
     with pytest.raises(
         ValueError, match=r"colour image .*image\[..., :3\].mean.*list\(images\).*trials\[:, k\]"
     ):

@@ -219,7 +219,7 @@ class ByHand:
         }
 
     def missed(self, missing, least):
-        """Return a pattern for each sample, largest residual first, drawn towards other residuals."""
+        """Return a pattern for each sample, largest residual first, each drawn towards other residuals."""
         found = []
         for worst in sorted(range(len(missing)), key=lambda k: -np.linalg.norm(missing[k])):
             pattern = missing[worst]

@@ -122,7 +122,7 @@ def test_every_way_of_learning_lowers_the_objective(way, masked):
 @pytest.mark.thorough
 @pytest.mark.parametrize("signs", ["positive", "signed atoms"])
 def test_planted_dictionary_is_recovered_from_random_starts(signs):
-    """One or two atoms may be missing.  Two channels do not suit signed atoms, which add and cancel."""
+    """One or two atoms may not be found. Two channels do not suit signed atoms, which add and cancel."""
     atoms, signals = planted(24, 32, 2000, SIGNS[signs])
     settings = replace(settings_of("usage" if signs == "positive" else signs), batch_size=32)
     learned = [learn(signals, 20_000, settings, 24, rng=rng) for rng in range(4)]
@@ -322,8 +322,9 @@ def test_atoms_are_weak_only_beyond_what_their_spread_allows():
     assert weak(sizes) == []
     assert weak(low) == weak(low + 5.0) == [39]
     assert weak(-low) == []  # large codes never make an atom weak
-    assert weak(low, share=0.3) == []  # its average has not let go: signals have not changed
-    assert weak(low, share=np.where(np.arange(40) < 37, 1.0, 0.2)) == []  # three of forty let go by chance
+    assert weak(low, share=0.3) == []  # the averages have not fallen: signals have not changed
+    # Low averages of three of forty atoms are chance.
+    assert weak(low, share=np.where(np.arange(40) < 37, 1.0, 0.2)) == []
     assert weak(low, share=np.where(np.arange(40) < 36, 1.0, 0.2)) == [39]
     assert weak(low, np.r_[n_fired[:39], 20]) == []  # the atom fired too rarely to be judged
     assert weak(low[-14:], n_fired[-14:]) == []  # 14 atoms are too few to judge
@@ -393,7 +394,7 @@ def test_one_warning_where_all_atoms_die(data, recwarn):
 
 
 def test_codes_of_most_atoms_cause_a_warning():
-    """With bytes and the penalty for unit-norm signals, atoms are noise; a tenth of the norm is good."""
+    """For bytes, the penalty of unit norms gives atoms of noise; a tenth of the norm is a good penalty."""
     signals = np.random.default_rng(0).integers(-128, 128, (200, 20)).astype(np.float64)
     settings = LearningSettings(penalty=0.1, positive_atoms=False, positive_code=False)
     with pytest.warns(IllPosedWarning, match="1[5-9] of 20 atoms.*a tenth of the signals' norm, 3[0-9]"):
@@ -493,7 +494,7 @@ def on_grid(weights, bits, exponent, sign="non-negative"):
 def test_weights_are_on_the_grid_after_every_batch(
     data, steps, bits, exponent, sign, between, lateral, rounding
 ):
-    """This also holds at the start and after replacements; thresholds are at least 0.05."""
+    """Weights are on the grid also at the start and after replacements; thresholds are at least 0.05."""
     weight_format = FixedPoint(bits=bits, exponent=exponent, sign=sign, rounding=rounding)
     signs = {} if sign == "non-negative" else SIGNS["signed atoms and codes"]
     settings = LearningSettings(penalty=0.05, batch_size=16, weight_format=weight_format, rule=steps, **signs)

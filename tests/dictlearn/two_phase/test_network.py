@@ -97,7 +97,7 @@ def assert_same_phases(phases, others, rows=slice(None), sign=1.0, *, is_same=Tr
 @examples(10)
 @given(signs=signs_drawn, time=st.sampled_from(list(TIMES.values())), masked=st.booleans())
 def test_nothing_else_changes_a_row(signs, time, masked):
-    """Other signals, threads and unknown values have no effect; a mask of only True has none but rounding.
+    """Other signals, threads and unknown values change nothing; a mask of only True changes the rounding.
 
     A network with masks also has predicting neurons, and the windows are planned for all neurons.
     """
@@ -253,7 +253,7 @@ def observed_with_graded_inputs(network, signals, kappa, duration, time=None, ma
 @each_sign
 @pytest.mark.parametrize("time", [Clock(1 / 16), Exact()])
 def test_a_probe_fires_alone_in_one_phase(signs, time):
-    """A signal runs in the same batch; gradients are exact for the probe's effect on other neurons, too."""
+    """A signal runs in the same batch; gradients are exact also for the probe's effect on other neurons."""
     network = network_of(signs, strength=0.02)
     f, b, h = network.feedforward, network.feedback, network.lateral
     settings = LearningSettings(

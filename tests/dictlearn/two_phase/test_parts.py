@@ -22,7 +22,7 @@ from tests.dictlearn.two_phase.test_resuming import begun
 
 @pytest.mark.parametrize("way", ["usage", "paper", "counts", "spiking", "signed atoms and codes"])
 def test_a_batch_run_in_parts_is_the_batch(way):
-    """As on workers, parts of its rows, probes among them, are run and joined for one update."""
+    """As on workers, parts of the rows, with probes among them, run and are joined for one update."""
     settings, signals = settings_of(way), data_of(way)[1]
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7
     mask[:7] = True  # a part without unknown inputs

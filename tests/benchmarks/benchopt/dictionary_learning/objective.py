@@ -56,7 +56,7 @@ class Objective(BaseObjective):
         }
 
     def _gaps(self, atoms, residuals, objectives):
-        """Return how far the codes can be from the best ones: residuals that are scaled to be dual points."""
+        """Return the duality gaps, which bound the errors of codes; dual points are scaled residuals."""
         largest = (residuals @ atoms.T).max(axis=1)
         scales = np.minimum(1.0, self.penalty / np.maximum(largest, 1e-300))[:, np.newaxis]
         distances = ((self.held_out - scales * residuals) ** 2).sum(axis=1)
