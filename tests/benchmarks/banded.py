@@ -1,8 +1,7 @@
 """Peaks along time: ``python -m tests.benchmarks.banded``, a non-negative LASSO of 10,000 variables.
 
-A thousand of 10,000 coefficients are positive, and each is seen as a Gaussian peak along 10,000 observations:
-the atoms are the shifts of one kernel, so that no matrix is stored.  Beside it packages that get the design
-as a sparse matrix.  All codes are certified for the same problem.
+The other packages get the design as a sparse matrix. Beside it packages that get the design as a sparse
+matrix. All codes are certified for the same problem.
 """
 
 import resource
@@ -17,7 +16,7 @@ from solvers import ConvolutionalDictionary, LassoProblem, certify, penalty_max,
 from tests.benchmarks.who_is_right import packages
 
 WIDTH, NOISE = 2.0, 0.1  # the standard deviations of a peak (in observations) and of the noise
-SHARES = (0.1, 0.01, 0.001)  # of the largest penalty
+SHARES = (0.1, 0.01, 0.001)  # shares of the largest penalty
 
 
 def drawn(n: int, *, seed: int = 0) -> tuple[LassoProblem, sparse.csc_array, np.ndarray]:

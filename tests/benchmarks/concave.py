@@ -1,8 +1,8 @@
 """Concave penalties by spikes, on data like those of arXiv:2407.03930.
 
-There are 700 features and 1,200 atoms; a fifth of the codes is not zero, and none is negative. The penalty
-has the smallest BIC of the active set's codes, for which the truth is not needed; all rounds then use spikes.
-Run: ``python -m tests.benchmarks.concave``
+The problems have 700 features and 1,200 atoms; a fifth of the codes is not zero, and none is negative. The
+penalty has the smallest BIC of the active set's codes, for which the truth is not needed; all rounds then use
+spikes. Run: ``python -m tests.benchmarks.concave``
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Quadratic programs by spikes: gap and spikes against the condition of the rows that are active.
 
 Each program has H = I, 40 variables, 20 rows of norm one that are active at the solution with multipliers of
-0.5 to 1.5, and 60 rows that are not.  Run: ``python -m tests.benchmarks.conditions --output docs/figures``
+0.5 to 1.5, and 60 inactive rows. Run: ``python -m tests.benchmarks.conditions --output docs/figures``
 """
 
 import argparse

@@ -42,7 +42,7 @@ def _product(gram, code, active, product):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _gap(correlations, penalty, positive, energy, code, product):
-    """Return the duality gap from correlations only; its error is a rounding error of the energy."""
+    """Return the duality gap from the correlations; its error is a rounding error of the signal's energy."""
     along_signal = 2.0 * energy
     squared_residual = 2.0 * energy
     cost = 0.0
@@ -61,7 +61,7 @@ def _gap(correlations, penalty, positive, energy, code, product):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def lean_fista(gram, correlations, penalty, positive, largest_eigenvalue, energy, tol, max_iter, code):
-    """Fill `code`; return the iterations done."""
+    """Write the solution to `code`, and return the number of iterations."""
     n_atoms = code.shape[0]
     code[:] = 0.0
     before = np.zeros(n_atoms)

@@ -26,7 +26,7 @@ MOVES = ((0, 0), (-1, 0), (0, -1), (0, 1), (1, 0))
 
 
 def digits() -> list[np.ndarray]:
-    """Return digits to learn from and to test by, then their labels, drawn as in the example."""
+    """Return the digits for learning and for the test, then their labels, drawn as in the example."""
     images, labels = load_digits(return_X_y=True)
     pictures = images.reshape(-1, 8, 8)
     moved = [ndimage.shift(pictures, (0, *move), order=0, cval=0.0).reshape(-1, 64) for move in MOVES]

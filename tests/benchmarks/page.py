@@ -1,8 +1,9 @@
 """Write what was measured into the tables of the pages: ``python -m tests.benchmarks.page [FILE ...]``.
 
-A file is the output of ``python -m tests.benchmarks``, by default out/benchmarks.json.  A table follows
-``<!-- table: NAME -->``.  A table is written if the files have all its rows, and is otherwise left as it is.
-The checks in `tests/docs/test_numbers.py` then name the sentences that quote other numbers.
+A file is the output of ``python -m tests.benchmarks``, by default out/benchmarks.json. Each table of a page
+follows a comment ``<!-- table: NAME -->``. A table is written if the files have all its rows, and is
+otherwise left as it is. The checks in `tests/docs/test_numbers.py` then name the sentences that quote other
+numbers.
 """
 
 import json

@@ -22,7 +22,8 @@ from tests.benchmarks.timing import largest_gap
 
 Solve = Callable[[float], object]
 
-# A peer's tolerance falls from LOOSEST_TOL by TOL_FACTOR until its gap is certified, or to LEAST_TOL.
+# The tolerance of a peer falls from LOOSEST_TOL by TOL_FACTOR until its gap is certified, at most to
+# LEAST_TOL.
 LOOSEST_TOL, LEAST_TOL, TOL_FACTOR = 1e-1, 1e-16, 10.0**0.5
 MOST_ITERATIONS = 20_000
 
@@ -207,7 +208,7 @@ def _skglm(problem: LassoProblem) -> Solve:
 
         def solve(tol: float) -> np.ndarray:
             solver.tol = tol
-            # `solve` would compile datafit and penalty again.
+            # The public method `solve` would compile the datafit and the penalty again.
             return solver._solve(design, signal, datafit, cost)[0]
 
         return solve

@@ -24,7 +24,7 @@ ONCE = [
         ("one signal, 256", "one signal, 1024", "hard design, patches", "hard design, random")
     )
     and not name.startswith(("operations, image", "operations, patches", "operations, random, 256"))
-    and not name.endswith("empty cache")  # compiling is not quicker at a small size
+    and not name.endswith("empty cache")  # with small data, an empty cache is not quicker
     and "512" not in name
 ]
 

@@ -27,8 +27,9 @@ SUPPORT = 10
 N_SAMPLES = 2_500
 PENALTY = 0.1
 BATCH = 32
-# Published results, "mcc_ood", means of seeds 0 to 2: 50,000 steps of FISTA and least squares in turn, then
-# FISTA with the true dictionary, if published.  Keys: atoms, support, samples (half of them for learning).
+# Published means of "mcc_ood" over seeds 0 to 2: first for 50,000 steps of FISTA and least squares in turn,
+# then for FISTA with the true dictionary, if published. Keys: atoms, support, samples (half of them for
+# learning).
 PUBLISHED: dict[tuple[int, int, int], tuple[float, ...]] = {
     (50, 10, 5_000): (0.917, 0.971),
     (100, 10, 5_000): (0.945, 0.986),

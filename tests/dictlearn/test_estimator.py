@@ -186,7 +186,7 @@ def test_numbers_of_atoms_starts_and_seeds(signals):
 
 
 def test_float32_signals_have_float32_atoms_and_codes(signals):
-    """Results are computed in float64 and rounded; the first call sets the type of `components_`."""
+    """Results are computed in float64 and then rounded; the first call sets the type of `components_`."""
     single = signals.astype(np.float32)
     learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0)
     of_single, of_double = clone(learning).fit(single), clone(learning).fit(single.astype(float))
@@ -239,7 +239,7 @@ def test_fit_goes_on_from_a_checkpoint(signals, tmp_path):
     np.testing.assert_array_equal(learning.components_, expected.components_)
     with pytest.raises(ValueError, match="other settings"):
         learning.set_params(alpha=0.2).fit(signals)
-    # Without a seed, learning takes the seed of the checkpoint.
+    # If no seed is given, learning uses the seed of the checkpoint.
     learning = SpikingDictionaryLearning(8, max_iter=1, checkpoint=tmp_path / "other.npz").fit(signals)
     assert learning.set_params(max_iter=2).fit(signals).learner_.n_samples == 400
 

@@ -72,7 +72,7 @@ def pages() -> list[Path]:
 
 
 def tokens(page: Path) -> list[Token]:
-    """Return a page as Markdown reads it."""
+    """Return the tokens into which Markdown parses a page."""
     return MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8"))
 
 

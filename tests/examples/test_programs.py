@@ -137,7 +137,7 @@ def learned_photographs(of):
     spikes = numbers["curves"]["two-phase network"]
     assert spikes["consistency"][1] > 0.9
     assert 0.9 < spikes["median_norm"][2] < 1.1
-    # Reported numbers are those in the checkpoint.
+    # The reported numbers are those of the learner in the checkpoint.
     data = learn.task("photographs", n_signals=1500)
     learner = TwoPhaseLearner.load(of.folder / "photographs_0_consistent.npz")
     score = mean_objective(learner.dictionary, data.held_out, penalty=data.penalty)

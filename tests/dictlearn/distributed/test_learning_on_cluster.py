@@ -117,7 +117,7 @@ def test_a_killed_client_goes_on_from_its_checkpoint(cluster_client, path, signa
     command = [sys.executable, "-c", PROGRAM, cluster_client.scheduler.address, str(path), str(checkpoint)]
     child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
-        # The callback comes before the save: at the second call, the first batch is saved.
+        # The callback precedes the save: when it is called a second time, the first batch is saved.
         assert [child.stdout.readline() for _ in range(2)] == ["90\n", "180\n"]
     finally:
         child.kill()

@@ -147,7 +147,7 @@ def test_flat_patches_are_left_out():
     image = np.full((40, 40), 7.0)
     image[25:30, 3:8] += np.random.default_rng(0).normal(size=(5, 5))
     contrast = np.linalg.norm(remove_mean(extract_patches(image, 4))[0], axis=1)
-    least = np.sort(contrast)[-20]  # as a bound, itself included
+    least = np.sort(contrast)[-20]  # the bound itself is included
     patches = random_patches(image, 4, 20, rng=1, least_contrast=least)
     assert sorted(patches.tolist()) == sorted(extract_patches(image, 4)[contrast >= least].tolist())
     with pytest.raises(ValueError, match="n_patches must be at most 20"):
@@ -232,7 +232,8 @@ def test_padding_is_undone_to_the_last_bit(shape):
         prepared = prepare_image(image, size, stride=stride, margin=margin, background="none")
         restored = prepared.restore(prepared.signal)
         np.testing.assert_array_equal(restored, image if is_signal else as_pixels(image))
-        # The padded size is the smallest that a grid of positions covers; a signal is padded only in its length.
+        # The padded size is the smallest that a grid of patches covers; a signal is padded only along its
+        # length.
         prepared.dictionary(np.ones((2, *np.atleast_1d(size), *shape[2:])))
         larger = np.subtract(prepared.detail.shape[:2], plane[:2])[int(is_signal) :]
         assert (larger >= 2 * margin).all()

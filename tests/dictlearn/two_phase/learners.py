@@ -1,4 +1,4 @@
-"""Cases for tests of the two-phase network: atoms, signals, and networks and settings of every kind."""
+"""Cases for tests of the two-phase network: atoms and signals, and networks and settings of every kind."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -90,7 +90,7 @@ def assert_same(first, second):
 
 
 def observed_by_hand(network, signal, penalty, *, kappa, duration, initial_potential=0.0, weights=None, mask=None, probe=None):  # fmt: skip
-    """Return the observations of each phase as a dict, from single spike times and equations 8.
+    """Return a dict of the observations of each phase, from the times of single spikes and equation 8.
 
     `probe` is a pair: the index of an atom and the drive of its neuron.
     """

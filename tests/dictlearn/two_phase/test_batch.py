@@ -33,7 +33,7 @@ class ByHand:
         self.drift = np.zeros(learner.network.feedforward.shape)
 
     def learn(self, signals, mask=None):
-        """Return all that the learner must have after the batch, and the objective."""
+        """Return the expected attributes of the learner after the batch, and the objective."""
         learner, settings, steps = self.learner, self.learner.settings, self.learner.settings.rule
         network, kappa, n_before = learner.network, settings.kappa, learner.n_samples
         f, b, h = network.feedforward, network.feedback, network.lateral
@@ -99,7 +99,7 @@ class ByHand:
             g_h += (1.0 - kappa) * unknown @ f.T
         g_d, codes = g_d[:n_signals], a[:n_signals]
 
-        # Steps and decay.
+        # Compute the steps and the decay of the weights.
         energy = settings.amplitude**2
         share = known.mean(axis=1, keepdims=True)
         used = (share * np.square(codes)).sum(axis=0) / energy

@@ -258,7 +258,7 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
     np.testing.assert_allclose(left.dictionary[8:], start[8:], atol=1e-12)
     assert replaced.dead_atoms.size == 0  # the silence of replaced atoms is counted from zero
     assert replaced.n_replaced == 2
-    # A thousand samples, or ten for each atom if that is more.
+    # An atom is dead after a thousand samples without a spike, or ten for each atom if that is more.
     many = TwoPhaseLearner(network_of({}, 120, 4), USAGE, scale=1.0)
     many.last_fired[:3] = [-1200, -1199, -1201]
     assert many.dead_atoms.tolist() == [0, 2]
@@ -266,7 +266,7 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
 
 @pytest.mark.parametrize("positive_code", [True, False])
 def test_one_of_two_similar_atoms_is_given_away(positive_code):
-    """Two learned atoms share one true atom, up to sign if codes have signs, and none has another."""
+    """The start has true atom 3 twice, the second time negated if codes have signs, and atom 7 is missing."""
     rng = np.random.default_rng(0)
     atoms = random_dictionary(40, 30, positive=False, rng=1)
     codes = np.where(rng.uniform(size=(3200, 40)) < 0.1, rng.uniform(0.5, 1.0, (3200, 40)), 0.0)
@@ -302,7 +302,8 @@ def test_atoms_are_similar_only_beyond_what_their_spread_allows():
     # If many atoms are alike, as those of photographs, a similar pair is no exception.
     groups = np.repeat(atoms[:10], 3, axis=0) + 0.05 * rng.standard_normal((30, 40))
     assert similar(groups) == []
-    # Among many atoms, all pairs are found at once, the most similar first, and no atom is replaced twice.
+    # Among many atoms, all similar pairs are found at once, the most similar first; no atom is replaced
+    # twice.
     many = random_dictionary(120, 40, positive=False, rng=3)
     many[5], many[8], many[9] = many[50], many[70] + 0.01, many[70] - 0.01
     assert similar(many)[:2] == [50, 70]
@@ -333,7 +334,7 @@ def test_atoms_are_weak_only_beyond_what_their_spread_allows():
 
 
 def test_a_rule_may_be_changed_and_the_weights_be_looked_at_at_any_time(data):
-    """The next rule has no memory yet; reading the consistency does not disturb a batch that will run."""
+    """A new rule begins without memory, and reading the consistency does not disturb the next batch."""
     learner = learn(data[1], 32, replace(USAGE, rule=PaperSteps()))
     before = learner.dictionary
     learner.settings = USAGE
@@ -401,7 +402,7 @@ def test_codes_of_most_atoms_cause_a_warning():
         learn_dictionary(signals, 20, settings=settings, n_samples=1600, rng=0)
 
 
-# On the paper's clock a neuron fires once a step at most: it cannot run away.
+# On the clock of the paper, a neuron fires at most once per step and cannot run away.
 @pytest.mark.parametrize("way", ["usage", "paper", "signed atoms and codes"])
 def test_a_runaway_keeps_the_weights(way):
     settings, (atoms, signals) = replace(settings_of(way), duration=50.0, weight_format=None), data_of(way)

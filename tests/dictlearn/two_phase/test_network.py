@@ -47,7 +47,7 @@ def optimum(network, signals, mask=None, penalty=PENALTY, weights=None):
 @examples(25)
 @given(task=tasks(), masked=st.booleans(), strength=st.sampled_from([0.0, 0.05]), data=st.data())
 def test_phases_are_what_single_spikes_say(task, masked, strength, data):
-    """Each signal has the result of its own run, with any other signals in the batch."""
+    """The result of a signal is that of its own run, whatever other signals are in the batch."""
     settings, network, _, batches = task
     signals = 3.0 * batches[0][0][:4]
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))

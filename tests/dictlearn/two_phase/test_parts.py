@@ -46,7 +46,7 @@ def test_a_batch_run_in_parts_is_the_batch(way):
 
 @pytest.mark.parametrize("is_consistent", [True, False])
 def test_weights_with_feedback_of_more_atoms_than_a_block(is_consistent):
-    """H - kappa F B and the consistency agree with NumPy."""
+    """The weights H - kappa F B and the consistency agree with those of NumPy."""
     rng, n_atoms, n_inputs = np.random.default_rng(0), 2 * LATERAL_BLOCK + 9, LATERAL_BLOCK + 5
     atoms, signals = rng.random((n_atoms, n_inputs)) ** 4, rng.random((64, n_inputs)) ** 8
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)

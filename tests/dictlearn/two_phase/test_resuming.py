@@ -126,7 +126,7 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
 
 
 def test_every_epoch_shows_every_signal_once_in_an_order_of_its_seed(signals, monkeypatch):
-    """The last epoch is cut short; learning is also continued from the middle of an epoch."""
+    """The last epoch is cut short, and learning also continues from the middle of an epoch."""
     shown, plain = [], Batch.run
     monkeypatch.setattr(
         Batch,
@@ -180,7 +180,7 @@ def test_ctrl_c_leaves_whole_batches(signals):
     learner.learn(signals[:1])  # compiled
     expected = copy.deepcopy(learner)
     try:
-        # Signal again after seconds: Python ignores errors raised during garbage collection.
+        # The timer repeats, because Python ignores errors that are raised during garbage collection.
         signal.setitimer(signal.ITIMER_REAL, 0.0319, 5.0)
         with pytest.raises(KeyboardInterrupt):
             continued(learner, signals, 1_000_000)

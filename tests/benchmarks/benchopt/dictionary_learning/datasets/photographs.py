@@ -10,7 +10,7 @@ LEAST_NORM = 0.1  # of a patch without its mean; flatter patches, as of sky, tea
 
 
 class Dataset(BaseDataset):
-    """Patches without mean and of norm one, as positive and negative parts side by side.
+    """Patches without mean and of norm one, as two channels for their positive and negative parts.
 
     The held-out patches are from the right-hand fifth of each photograph, the other patches from the rest.
     """
