@@ -1,7 +1,8 @@
 """Peaks along time: ``python -m tests.benchmarks.banded``, a non-negative LASSO of 10,000 variables.
 
-The other packages get the design as a sparse matrix. Beside it packages that get the design as a sparse
-matrix. All codes are certified for the same problem.
+A thousand of 10,000 coefficients are positive, and each is seen as a Gaussian peak along 10,000 observations:
+the atoms are the shifts of one kernel, so that no matrix is stored.  Other packages get the design as a
+sparse matrix.  All codes are certified for the same problem.
 """
 
 import resource

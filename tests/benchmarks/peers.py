@@ -22,7 +22,7 @@ from tests.benchmarks.timing import largest_gap
 
 Solve = Callable[[float], object]
 
-# The tolerance of a peer falls from LOOSEST_TOL by TOL_FACTOR until its gap is certified, at most to
+# The tolerance of a peer falls from LOOSEST_TOL by TOL_FACTOR until its gap is certified, but not below
 # LEAST_TOL.
 LOOSEST_TOL, LEAST_TOL, TOL_FACTOR = 1e-1, 1e-16, 10.0**0.5
 MOST_ITERATIONS = 20_000
