@@ -40,7 +40,7 @@ def main(n: int = 10_000) -> int:
     warnings.simplefilter("ignore")
     problem, design, truth = drawn(n)
     target = problem.signals[0]
-    solve_active_set(drawn(200)[0])  # compiles
+    solve_active_set(drawn(200)[0])  # compiles the kernels
     largest = penalty_max(problem.dictionary, problem.signals, positive=True)[0]
     for share in SHARES:
         given = problem.with_penalty(share * largest)
@@ -49,7 +49,7 @@ def main(n: int = 10_000) -> int:
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         for name, estimator in packages(positive=True).items():
             penalty = share * largest / len(target)
-            estimator(penalty).fit(design[:500, :400], target[:500])  # compiles
+            estimator(penalty).fit(design[:500, :400], target[:500])  # compiles the kernels
             begin = time.perf_counter()
             fit = estimator(penalty).fit(design, target)
             seconds = time.perf_counter() - begin

@@ -26,7 +26,7 @@ def drawn(seed: int, noise: float, shape: tuple[int, int] = (N_ATOMS, N_FEATURES
 
 
 def decibels(code: np.ndarray, truth: np.ndarray) -> float:
-    """Return the error of a code, in decibels of its truth."""
+    """Return the error of a code in decibels, relative to the true code."""
     return 20.0 * float(np.log10(np.linalg.norm(code - truth) / np.linalg.norm(truth)))
 
 

@@ -71,7 +71,7 @@ def main(arguments: list[str]) -> int:
             "alternating ridge regressions": by_alternating,
         }
         for name, fill in ways.items():
-            fill(signals[:40], known[:40], 0.1 * share)  # compiles
+            fill(signals[:40], known[:40], 0.1 * share)  # compiles the kernels
             begin = time.perf_counter()
             error = fill(signals, known, 0.1 * share) - signals
             taken = time.perf_counter() - begin

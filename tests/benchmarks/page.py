@@ -92,7 +92,7 @@ def by_spikes(rows: Rows) -> str:
 
 
 def beside_descents(rows: Rows, case: str) -> list[str]:
-    """Return the time of the active set, that of the best coordinate descent, and their ratio."""
+    """Return the times of the active set and of the best coordinate descent, and their ratio."""
     ours = rows[case, "active set"]["seconds"]
     names = [peer.name for peer in DESCENTS if (case, peer.name) in rows]
     best = min(names, key=lambda name: rows[case, name]["seconds"])
@@ -157,7 +157,7 @@ def masks(rows: Rows) -> str:
 
 def many_signals(rows: Rows) -> str:
     def cell(case: str, name: str) -> str:
-        """Return the time of a method, "" if the case was measured without it."""
+        """Return the time of a method, or "" if the case was measured without this method."""
         row = rows.get((case, name)) if rows[case, MANY[0]] else None
         return in_words(row["seconds"]) if row else ""
 

@@ -50,7 +50,7 @@ class Peer:
 def calibrated(
     peer: Peer, problem: LassoProblem, tol: float
 ) -> tuple[Callable[[], object], float] | tuple[None, None]:
-    """Return a call that reaches a relative gap of `tol`, and the peer's own tolerance; or None, None."""
+    """Return a call that reaches a relative gap of `tol`, and the peer's own tolerance, or two None."""
     solve = peer.ask(problem)
     own_tol = LOOSEST_TOL if peer.own_scale else tol
     while own_tol >= LEAST_TOL:
@@ -85,7 +85,7 @@ def _each(problem: LassoProblem, ask: Callable[[LassoProblem], Solve]) -> Solve:
 
 
 def _named(name: str) -> Callable[[LassoProblem], Solve]:
-    """A method of the registry."""
+    """Return a peer that calls a method of `METHODS`."""
 
     def ask(problem: LassoProblem) -> Solve:
         return lambda tol: METHODS[name](again(problem), tol=tol).codes

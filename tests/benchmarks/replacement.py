@@ -27,7 +27,7 @@ from tests.benchmarks.timing import machine, table
 
 
 class Task(NamedTuple):
-    """Samples to learn from, samples to be tested by, and what is learned."""
+    """Samples for learning, samples for the test, the number of atoms, and the settings."""
 
     learned: np.ndarray
     held_out: np.ndarray

@@ -1,4 +1,4 @@
-"""The benchmarks: every case runs at a small size, and nothing is timed that is not right."""
+"""Every case of the benchmarks runs at a small size, and only right answers are timed."""
 
 import json
 

@@ -64,7 +64,7 @@ class Samples(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Samples for learning, samples for the test, and the atoms, unit rows."""
+    """Samples for learning, samples for the test, and the dictionary, whose rows have norm one."""
 
     seen: Samples
     unseen: Samples

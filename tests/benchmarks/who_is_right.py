@@ -32,7 +32,7 @@ def drawn(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def packages(**options: Any) -> dict[str, Callable[[float], Any]]:
-    """Return for each package that is installed a function that makes its estimator of a penalty."""
+    """Return, for each installed package, a function that makes the package's estimator for a penalty."""
     options |= {"fit_intercept": False, "tol": TOL}
     found: dict[str, Callable] = {"scikit-learn": partial(Lasso, max_iter=10**6, **options)}
     for name in ("celer", "skglm"):

@@ -75,7 +75,7 @@ def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals):
 
 
 def test_atoms_are_found_and_none_stands_for_two(dictionary):
-    """If two given atoms are nearest to one atom, the better one gets it; zero atoms match none."""
+    """If one atom is nearest to two true atoms, the more similar one gets it; zero atoms match no atom."""
     order = np.random.default_rng(2).permutation(N_ATOMS)
     match = match_atoms(5.0 * dictionary[order], dictionary)
     np.testing.assert_allclose(match.best_cosine, 1.0, rtol=1e-14)

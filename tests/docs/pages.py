@@ -126,7 +126,7 @@ def run_page(page: Path) -> Iterator[tuple[Block, str, dict]]:
 
 
 def says_the_same(printed: str, quoted: str) -> bool:
-    """Return whether words are equal, and numbers up to 1 % or one last digit; ``...`` matches anything."""
+    """Return whether words are equal, and numbers to 1 % or to one last digit; ``...`` matches any text."""
     printed, quoted = " ".join(printed.split()), " ".join(quoted.split())
     pattern, numbers = "", []
     for piece in re.split(r"(\.\.\.)", quoted):

@@ -27,7 +27,7 @@ def table(page, *heads):
 
 
 def number(text):
-    """Return the first number of a cell, in seconds if it is a time."""
+    """Return the first number of a cell; a time is in seconds."""
     value, unit = re.search(r"((?:\d[\d,]*)?(?:\.?\d+)(?:e-?\d+)?) ?(us|ms|s)?\b", text).groups()
     return float(value.replace(",", "")) * UNITS.get(unit, 1.0)
 

@@ -92,7 +92,7 @@ def own_rule(of: Variables) -> None:
 
 
 def how_many_atoms(of: Variables) -> None:
-    """Each doubling lowers the objective by about 8 %, and seeds agree on a tenth of the atoms."""
+    """Twice the atoms lower the objective by about 8 %, and seeds agree on a tenth of the atoms."""
     objective = of.comparison.objective.mean(axis=1)
     np.testing.assert_allclose(objective[1:] / objective[:-1], 0.92, atol=0.015)
     assert 0.03 < of.comparison.agreement[1:].mean() < 0.2

@@ -1,4 +1,4 @@
-"""The learners that the network is compared with: steps by hand, slow twins, planted atoms."""
+"""Learners to compare the network with agree with steps by hand and slow twins, or find planted atoms."""
 
 import numpy as np
 import pytest

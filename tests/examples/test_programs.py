@@ -218,7 +218,7 @@ PROGRAMS = {
     "v1": ("--neurons 40 --samples 4000 --trials 3 --patches 60", "v1_fields.png v1_recordings.png",
            recorded_from, ["--neurons 1", "--trials 1", "--samples 10", "--patches 1"]),
 }  # fmt: skip
-# Photographs or digits of other packages; without them a program says which to install.
+# Some examples need photographs or digits of other packages, and say which package to install.
 NEEDS = {
     "animate_network": "skimage",
     "convolutional_coding": "skimage",

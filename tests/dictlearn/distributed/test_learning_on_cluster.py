@@ -1,4 +1,4 @@
-"""Learning on a cluster: the same bits as in memory, even if workers die; clear errors for bad data."""
+"""Learning on a cluster gives the bits of learning in memory, even if workers die; bad data cause errors."""
 
 # ruff: noqa: E501 - a case a line reads better
 

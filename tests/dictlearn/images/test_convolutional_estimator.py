@@ -1,4 +1,4 @@
-"""The convolutional estimator: it learns from, codes and restores images and signals."""
+"""The convolutional estimator learns from images and signals, codes them and restores them."""
 
 # ruff: noqa: E501 - a case a line reads better
 

@@ -158,7 +158,7 @@ def test_flat_patches_are_left_out():
 
 
 def cosine(height, width, down, across):
-    """Return a wave with a mean of 5 and these numbers of periods down and across."""
+    """Return a wave with a mean of 5, with `down` periods along the height and `across` along the width."""
     row, column = np.mgrid[:height, :width]
     return 5.0 + np.cos(2.0 * np.pi * (down * row / height + across * column / width))
 

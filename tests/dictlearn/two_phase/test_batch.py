@@ -293,7 +293,7 @@ def test_a_batch_changes_a_learner_as_the_equations_say(task, replaced):
 
 @pytest.mark.parametrize("signs", ["positive", "signed atoms and codes"])
 def test_the_history_has_the_means_of_each_thousand_samples(signs):
-    """Zero signals have no disturbance; other means are over all signals."""
+    """The disturbance is a mean over nonzero signals; other means are over all signals."""
     signs = SIGNS[signs]
     rule = UsageSteps(lateral_gain=0.6)  # batches are so large that the projection solves a system of atoms
     settings = LearningSettings(

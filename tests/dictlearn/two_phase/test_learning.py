@@ -147,7 +147,7 @@ def unit_of(settings, unit):
 
 @each_way
 def test_what_is_the_same_changes_no_bit(way):
-    """The unit of signals, threads, equal penalties per atom, full masks and hidden values have no effect."""
+    """Threads, units, equal penalties, full masks and hidden values do not change what is learned."""
     settings, signals = settings_of(way), data_of(way)[1]
     mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.6
     expected = learn(signals, 64, settings)
@@ -178,7 +178,7 @@ def test_the_form_of_the_signals_changes_nothing(data):
 
 
 def test_scale_start_and_seed(data):
-    """The root mean square norm, with a mask that of the known values per input, becomes the amplitude."""
+    """The root mean square norm sets the scale, with a mask the norm of the known values per input."""
     signals = np.array([[3.0, 4.0], [0.0, 4.0], [1.0, 0.0]])
     mask = np.array([[True, True], [False, True], [True, False]])
     for unit in (1.0, 1e149, 1e-149):  # squares of these leave the range of floats
@@ -517,7 +517,7 @@ def test_weights_are_on_the_grid_after_every_batch(
 
 @pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
 def test_one_batch_is_the_exact_update_rounded(data, rounding):
-    """Nearest rounds to the closest number of the grid, stochastic to one of its two neighbours."""
+    """`nearest` rounds to the closest number of the grid, `stochastic` to one of the two neighbours."""
     weight_format = replace(STOCHASTIC, rounding=rounding)
     learner = new_learner(data[1], 8, settings=replace(USAGE, weight_format=weight_format), rng=3)
     exact = copy.deepcopy(learner)

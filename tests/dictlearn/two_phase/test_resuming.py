@@ -1,4 +1,4 @@
-"""Nothing of what was learned is lost: copies, files, checkpoints, threads, parts, callbacks, Ctrl-C, full disks."""
+"""Nothing learned is lost by copies, files, checkpoints, threads, parts, callbacks, Ctrl-C or full disks."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -42,7 +42,7 @@ class StopHereError(Exception):
 
 
 def stop_at(patch, n_batches):
-    """Make learning fail before this number of batches is done."""
+    """Make learning fail before `n_batches` batches are done."""
     plain, calls = TwoPhaseLearner.learn_batch, []
 
     def failing(self, *arguments, **options):
@@ -177,7 +177,7 @@ def test_ctrl_c_leaves_whole_batches(signals):
     """After an interrupt at any time, the weights are those after a whole batch."""
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     learner = begun(signals)
-    learner.learn(signals[:1])  # compiled
+    learner.learn(signals[:1])  # compiles the kernels
     expected = copy.deepcopy(learner)
     try:
         # The timer repeats, because Python ignores errors that are raised during garbage collection.

@@ -1,4 +1,4 @@
-"""Starts: atoms from earlier learning are kept; random ones, and old ones after a change, move on."""
+"""Atoms from earlier learning are kept at the start; random atoms, and old atoms after a change, move on."""
 
 import numpy as np
 import pytest

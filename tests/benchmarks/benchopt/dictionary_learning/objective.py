@@ -17,7 +17,7 @@ class Objective(BaseObjective):
     min_benchopt_version = "1.7"
     requirements = ["scikit-learn"]  # noqa: RUF012 - benchopt reads plain lists and dicts
     parameters = {"n_atoms": [100], "penalty": [0.1]}  # noqa: RUF012
-    # Online methods count their samples: one iteration is this number of them.
+    # Online methods count samples: an iteration of the benchmark is this number of samples.
     sampling_strategy = "iteration"
     samples_per_iteration = 256
 

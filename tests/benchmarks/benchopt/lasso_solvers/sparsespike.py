@@ -1,6 +1,6 @@
 """sparsespike in benchopt's benchmark of the LASSO: a file for the folder `solvers` of benchmark_lasso.
 
-To run it: docs/performance.md, section 8.
+The documentation shows how to run this file: docs/performance.md, section 8.
 """
 
 import warnings
@@ -53,7 +53,8 @@ class Solver(BaseSolver):
         # Each run computes everything that depends on the dictionary again.
         problem = LassoProblem(self.atoms, self.target, self.penalty)
         with warnings.catch_warnings():
-            # Near the limits of doubles the gap asked for may not be certified; the best code is returned.
+            # Near the limits of doubles the wanted gap may not be certified, and then the best code is
+            # returned.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self.codes = METHODS[self.method](problem, tol=tolerance).codes[0]
 
