@@ -1,9 +1,9 @@
 """Times of the library, its peers and other checkouts: ``python -m tests.benchmarks [WORDS ...]``.
 
-Cases whose names have one of the words are run, by default all.  Answers are verified before they are timed,
+Cases whose names have one of the words are run, by default all. Answers are verified before they are timed,
 calls take turns, compile time is apart, and the first call runs twice, as the control.  With
-``--against CHECKOUT`` the library of another checkout does the same work in turn, round by round, and a line
-fails where the lower bound of the ratio is above 1.03; by default the gates of `cases.GATES`.
+``--against CHECKOUT`` the library of another checkout does the same work in turn, round by round, by default
+the cases of `cases.GATES`.  A line fails if the lower bound of its ratio is above 1.03.
 """
 
 import os
@@ -89,7 +89,7 @@ def serve(name: str, small: bool) -> None:
 
 
 def server(name: str, product: Path, folder: str, *, small: bool) -> subprocess.Popen:
-    """Start `serve` with the library of a checkout and its cases, or those of this one if it has none."""
+    """Start `serve` with the library and the cases of a checkout, or with our cases if it has none."""
     owner = product if (product / "tests" / "benchmarks" / "cases.py").exists() else ROOT
     folder = f"{folder}/{owner.name}"
     Path(folder).mkdir(exist_ok=True)
@@ -110,7 +110,7 @@ def server(name: str, product: Path, folder: str, *, small: bool) -> subprocess.
 
 
 def against(name: str, checkout: Path, *, small: bool, rounds: int) -> dict:
-    """Return the ratio of times, this checkout over the other, its lower bound, and the control's."""
+    """Return the ratio of times, this checkout over the other, its lower bound, and the control's ratio."""
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as folder:
         servers = [server(name, product, folder, small=small) for product in (ROOT, checkout.resolve(), ROOT)]
@@ -120,7 +120,8 @@ def against(name: str, checkout: Path, *, small: bool, rounds: int) -> dict:
         seconds = np.empty((rounds, 3))
         for row in seconds:
             for k in rng.permutation(3):
-                # Take the median of a short call: other processes have displaced the first calls' caches.
+                # After other processes, first calls find empty caches: a short call is repeated, and the
+                # median counts.
                 taken: list[float] = []
                 while sum(taken) < SHORT:
                     servers[k].stdin.write("\n")

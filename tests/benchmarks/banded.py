@@ -1,8 +1,8 @@
 """Peaks along time: ``python -m tests.benchmarks.banded``, a non-negative LASSO of 10,000 variables.
 
 A thousand of 10,000 coefficients are positive, and each is seen as a Gaussian peak along 10,000 observations:
-the atoms are the shifts of one kernel, so that no matrix is stored.  Beside it packages that get the design
-as a sparse matrix.  All codes are certified for the same problem.
+the atoms are the shifts of one kernel, so that no matrix is stored.  Other packages get the design as a
+sparse matrix.  All codes are certified for the same problem.
 """
 
 import resource
@@ -16,8 +16,8 @@ from scipy import sparse
 from solvers import ConvolutionalDictionary, LassoProblem, certify, penalty_max, solve_active_set
 from tests.benchmarks.who_is_right import packages
 
-WIDTH, NOISE = 2.0, 0.1  # standard deviation of a peak, in observations; and of the noise
-SHARES = (0.1, 0.01, 0.001)  # of the largest penalty
+WIDTH, NOISE = 2.0, 0.1  # the standard deviations of a peak (in observations) and of the noise
+SHARES = (0.1, 0.01, 0.001)  # shares of the largest penalty
 
 
 def drawn(n: int, *, seed: int = 0) -> tuple[LassoProblem, sparse.csc_array, np.ndarray]:
@@ -40,7 +40,7 @@ def main(n: int = 10_000) -> int:
     warnings.simplefilter("ignore")
     problem, design, truth = drawn(n)
     target = problem.signals[0]
-    solve_active_set(drawn(200)[0])  # compiles
+    solve_active_set(drawn(200)[0])  # compiles the kernels
     largest = penalty_max(problem.dictionary, problem.signals, positive=True)[0]
     for share in SHARES:
         given = problem.with_penalty(share * largest)
@@ -49,7 +49,7 @@ def main(n: int = 10_000) -> int:
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         for name, estimator in packages(positive=True).items():
             penalty = share * largest / len(target)
-            estimator(penalty).fit(design[:500, :400], target[:500])  # compiles
+            estimator(penalty).fit(design[:500, :400], target[:500])  # compiles the kernels
             begin = time.perf_counter()
             fit = estimator(penalty).fit(design, target)
             seconds = time.perf_counter() - begin

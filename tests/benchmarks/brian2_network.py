@@ -33,7 +33,7 @@ def brian2_run(
         seconds = []
         for _ in range(repeats):
             brian2.device.run(directory=directory, with_output=False)
-            # Time only the loop, by the program's own clock, without its start, input and output.
+            # Time only the loop by the clock of the program, without the start, the input and the output.
             seconds.append(float(brian2.device._last_run_time))
         counts = model.spike_counts
         brian2.device.reinit()

@@ -1,7 +1,7 @@
-"""The table of cases: what is timed, beside whom, to which gap.
+"""The table of cases: what is timed, in comparison with which packages, and to which gap.
 
-A case makes its data, verifies every answer, and returns calls; the first one is the library's own, with
-which the others are compared.
+A case makes its data, verifies every answer, and returns calls. The first call is the library's own, and the
+others are compared with it.
 """
 
 import os
@@ -280,7 +280,7 @@ def masks(small: bool) -> Work:
     problem = masked_patches(40 if small else 1_000)
 
     def each(solve: Callable[[LassoProblem], np.ndarray]) -> np.ndarray:
-        """Return the codes of ordinary problems, of the known pixels of each patch."""
+        """Return the codes of one ordinary problem for each patch, with only its known pixels."""
         cut = (
             LassoProblem(problem.dictionary[:, known], signal[np.newaxis, known], problem.l1_weights)
             for signal, known in zip(problem.signals, problem.feature_weights > 0, strict=True)
@@ -367,7 +367,7 @@ def learned(task: str, batch_size: int, small: bool) -> Work:
 
     def ours(n_jobs: int = 1) -> object:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", IllPosedWarning)  # some signals have an offset
+            warnings.simplefilter("ignore", IllPosedWarning)  # signals of some tasks have an offset
             return learn_dictionary(
                 data.signals, start=start, settings=settings, n_samples=n_samples, rng=0, n_jobs=n_jobs
             )
@@ -382,7 +382,7 @@ def learned(task: str, batch_size: int, small: bool) -> Work:
     spikes = learner.n_spikes / learner.n_samples
     calls = {"two-phase network": ours, "two-phase network, two threads": partial(ours, 2)}
     notes = {"two-phase network": f"{objective(learner.dictionary)}, {spikes:.0f} spikes a sample"}
-    # scikit-learn takes minutes for the other tasks.
+    # For the other tasks, scikit-learn would take minutes.
     for name in ("SPAMS",) * peers.SPAMS.installed + ("scikit-learn",) * task.startswith("windows"):
         calls[name] = partial(learning.by_peer, name, data, start, n_samples, batch_size)
         notes[name] = objective(calls[name]())

@@ -1,8 +1,8 @@
 """Concave penalties by spikes, on data like those of arXiv:2407.03930.
 
-There are 700 features and 1,200 atoms; a fifth of the codes is not zero, and none is negative.  The penalty
-has the least BIC of codes by the active set, which does not use the truth; all rounds then use spikes.
-Run: ``python -m tests.benchmarks.concave``
+The problems have 700 features and 1,200 atoms; a fifth of the codes is not zero, and none is negative. The
+penalty has the smallest BIC of the active set's codes, for which the truth is not needed; all rounds then use
+spikes. Run: ``python -m tests.benchmarks.concave``
 """
 
 import sys
@@ -26,7 +26,7 @@ def drawn(seed: int, noise: float, shape: tuple[int, int] = (N_ATOMS, N_FEATURES
 
 
 def decibels(code: np.ndarray, truth: np.ndarray) -> float:
-    """Return the error of a code, in decibels of its truth."""
+    """Return the error of a code in decibels, relative to the true code."""
     return 20.0 * float(np.log10(np.linalg.norm(code - truth) / np.linalg.norm(truth)))
 
 
@@ -41,7 +41,7 @@ def chosen(problem: LassoProblem, penalty: str) -> float:
 
 
 def measure(seed: int, noise: float, penalty: str, tol: float = 1e-6, **options) -> dict:
-    """Return errors (true support, LASSO, all rounds), spikes, rounds, and the largest certified gap."""
+    """Return three errors (true support, LASSO, last round), spikes, rounds and largest certified gap."""
     atoms, signal, truth = drawn(seed, noise, **options)
     problem = LassoProblem(atoms, signal[np.newaxis], 1.0, positive=True)
     problem = problem.with_penalty(chosen(problem, penalty))

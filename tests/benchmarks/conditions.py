@@ -1,7 +1,7 @@
 """Quadratic programs by spikes: gap and spikes against the condition of the rows that are active.
 
 Each program has H = I, 40 variables, 20 rows of norm one that are active at the solution with multipliers of
-0.5 to 1.5, and 60 rows that are not.  Run: ``python -m tests.benchmarks.conditions --output docs/figures``
+0.5 to 1.5, and 60 inactive rows. Run: ``python -m tests.benchmarks.conditions --output docs/figures``
 """
 
 import argparse
@@ -21,7 +21,7 @@ TOLS = {1e-3: "tab:orange", 1e-8: "tab:blue"}
 
 
 def program_of(condition: float, seed: int) -> tuple[QuadraticProgram, float]:
-    """Return a program, and the condition of its active rows at norm one, which is near the one asked for."""
+    """Return a program, and the condition of its active rows of norm one, which is near `condition`."""
     rng = np.random.default_rng(seed)
     left, right = (np.linalg.qr(rng.standard_normal((n, N_ACTIVE)))[0] for n in (N_ACTIVE, N_VARIABLES))
     active = left * np.geomspace(condition, 1.0, N_ACTIVE) @ right.T
@@ -39,7 +39,7 @@ def measured(condition: float, seed: int, tol: float) -> tuple[float, int, float
     """Return the condition, spikes, and the certified gap as a share of max(1, |f|)."""
     program, condition = program_of(condition, seed)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a gap above tol is what is drawn
+        warnings.simplefilter("ignore")  # gaps above tol are expected, and are drawn
         result = program.solve(method="spiking", tol=tol)
     return condition, result.n_steps, result.gap / max(1.0, abs(result.upper_bound))
 

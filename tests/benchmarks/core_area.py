@@ -38,7 +38,7 @@ KINDS = {
 
 
 def network_of(n_neurons: int) -> DigitalNetwork:
-    """Return the network of random atoms with as many features, whose weights are all written."""
+    """Return the network of `n_neurons` random atoms of `n_neurons` features; all weights are written."""
     atoms = np.random.default_rng(0).random((n_neurons, n_neurons))
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
     weights = -atoms @ atoms.T

@@ -1,7 +1,7 @@
-"""FISTA at its leanest: the Gram matrix and its largest eigenvalue given, one signal, nothing but the loop.
+"""The leanest FISTA: one signal, a given Gram matrix with its largest eigenvalue, and only the loop.
 
-`solvers.solve_fista` is what users call; this is what spikes are measured against.  An iteration reads only
-those rows of the Gram matrix whose entries of the code are not zero, and allocates nothing.
+Users call `solvers.solve_fista`; spikes are measured against the loop of this module. An iteration reads only
+the rows of the Gram matrix for which the code is not zero, and allocates nothing.
 """
 
 import math
@@ -16,7 +16,7 @@ CHECK_EVERY = 5
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _product(gram, code, active, product):
-    """Write G a, four rows of G at a time: the sum is loaded and stored a quarter as often."""
+    """Write G a. Four rows of G are added at a time: the sum is loaded and stored a quarter as often."""
     n_active = 0
     for i in range(code.shape[0]):
         if code[i] != 0.0:
@@ -42,7 +42,7 @@ def _product(gram, code, active, product):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def _gap(correlations, penalty, positive, energy, code, product):
-    """Return the duality gap from correlations only; its error is a rounding error of the energy."""
+    """Return the duality gap from the correlations; its error is a rounding error of the signal's energy."""
     along_signal = 2.0 * energy
     squared_residual = 2.0 * energy
     cost = 0.0
@@ -61,7 +61,7 @@ def _gap(correlations, penalty, positive, energy, code, product):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})
 def lean_fista(gram, correlations, penalty, positive, largest_eigenvalue, energy, tol, max_iter, code):
-    """Fill `code`; return the iterations done."""
+    """Write the solution to `code`, and return the number of iterations."""
     n_atoms = code.shape[0]
     code[:] = 0.0
     before = np.zeros(n_atoms)

@@ -1,9 +1,10 @@
 """Codes as features of digits: ``python -m tests.benchmarks.nudged_digits``.
 
-The data of scikit-learn's example of a restricted Boltzmann machine (RBM): 1,797 digits of 8 x 8 pixels,
-and the same moved by a pixel in four directions; a fifth of all is for the test. So a digit for the test
-may have a copy, moved, among those to learn from, as in the example. A logistic regression gets pixels,
-the features of the RBM, or codes. It ends at its own tolerance; the example's, 1, ends at once.
+The data of scikit-learn's example of a restricted Boltzmann machine (RBM): 1,797 digits of 8 x 8 pixels, and
+the same moved by a pixel in four directions; a fifth of all is for the test. As in the example, a digit for
+the test may be a moved copy of a digit to learn from. A logistic regression gets pixels, the features of the
+RBM, or codes. The regression keeps its default tolerance, because with that of the example, 1, it ends at
+once.
 """
 
 import time
@@ -25,7 +26,7 @@ MOVES = ((0, 0), (-1, 0), (0, -1), (0, 1), (1, 0))
 
 
 def digits() -> list[np.ndarray]:
-    """Return digits to learn from and to test by, then their labels, drawn as in the example."""
+    """Return the digits for learning and for the test, then their labels, drawn as in the example."""
     images, labels = load_digits(return_X_y=True)
     pictures = images.reshape(-1, 8, 8)
     moved = [ndimage.shift(pictures, (0, *move), order=0, cval=0.0).reshape(-1, 64) for move in MOVES]

@@ -1,8 +1,9 @@
 """Write what was measured into the tables of the pages: ``python -m tests.benchmarks.page [FILE ...]``.
 
-A file is the output of ``python -m tests.benchmarks``, by default out/benchmarks.json.  A table follows
-``<!-- table: NAME -->``.  It is written if the files have all its rows, and left as it is otherwise; the
-checks in `tests/docs/test_numbers.py` then name the sentences that quote other numbers.
+A file is the output of ``python -m tests.benchmarks``, by default out/benchmarks.json. Each table of a page
+follows a comment ``<!-- table: NAME -->``. A table is written if the files have all its rows, and is
+otherwise left as it is. The checks in `tests/docs/test_numbers.py` then name the sentences that quote other
+numbers.
 """
 
 import json
@@ -91,7 +92,7 @@ def by_spikes(rows: Rows) -> str:
 
 
 def beside_descents(rows: Rows, case: str) -> list[str]:
-    """Return the time of the active set, that of the best coordinate descent, and their ratio."""
+    """Return the times of the active set and of the best coordinate descent, and their ratio."""
     ours = rows[case, "active set"]["seconds"]
     names = [peer.name for peer in DESCENTS if (case, peer.name) in rows]
     best = min(names, key=lambda name: rows[case, name]["seconds"])
@@ -156,7 +157,7 @@ def masks(rows: Rows) -> str:
 
 def many_signals(rows: Rows) -> str:
     def cell(case: str, name: str) -> str:
-        """Return the time of a method, "" if the case was measured without it."""
+        """Return the time of a method, or "" if the case was measured without this method."""
         row = rows.get((case, name)) if rows[case, MANY[0]] else None
         return in_words(row["seconds"]) if row else ""
 

@@ -1,8 +1,8 @@
 """All solvers of a LASSO with one interface.
 
-A peer is asked a question, a `LassoProblem`, once: it may lay out its data as it likes, and take the Gram
-matrix, outside the clock.  What it returns solves the problem to its own tolerance; `calibrated` finds the
-loosest one at which the gap wanted is certified.
+A peer gets its question, a `LassoProblem`, once. Outside the clock it may lay out the data as it likes, and
+take the Gram matrix. The returned `Solve` solves the problem to the peer's own tolerance; `calibrated` finds
+the loosest tolerance at which the wanted gap is certified.
 """
 
 import importlib.util
@@ -22,7 +22,8 @@ from tests.benchmarks.timing import largest_gap
 
 Solve = Callable[[float], object]
 
-# A peer's tolerance falls from LOOSEST_TOL by TOL_FACTOR until its gap is certified, or to LEAST_TOL.
+# The tolerance of a peer falls from LOOSEST_TOL by TOL_FACTOR until its gap is certified, but not below
+# LEAST_TOL.
 LOOSEST_TOL, LEAST_TOL, TOL_FACTOR = 1e-1, 1e-16, 10.0**0.5
 MOST_ITERATIONS = 20_000
 
@@ -49,7 +50,7 @@ class Peer:
 def calibrated(
     peer: Peer, problem: LassoProblem, tol: float
 ) -> tuple[Callable[[], object], float] | tuple[None, None]:
-    """Return a call that reaches a relative gap of `tol`, and the peer's own tolerance; or None, None."""
+    """Return a call that reaches a relative gap of `tol`, and the peer's own tolerance, or two None."""
     solve = peer.ask(problem)
     own_tol = LOOSEST_TOL if peer.own_scale else tol
     while own_tol >= LEAST_TOL:
@@ -73,7 +74,7 @@ class quiet(warnings.catch_warnings):
 
 
 def _each(problem: LassoProblem, ask: Callable[[LassoProblem], Solve]) -> Solve:
-    """Return a solve that goes through the signals one by one."""
+    """Return a `Solve` that codes the signals one by one."""
     if problem.n_signals == 1:
         return ask(problem)
     solves = [ask(problem.subset([k])) for k in range(problem.n_signals)]
@@ -84,7 +85,7 @@ def _each(problem: LassoProblem, ask: Callable[[LassoProblem], Solve]) -> Solve:
 
 
 def _named(name: str) -> Callable[[LassoProblem], Solve]:
-    """A method of the registry."""
+    """Return a peer that calls a method of `METHODS`."""
 
     def ask(problem: LassoProblem) -> Solve:
         return lambda tol: METHODS[name](again(problem), tol=tol).codes
@@ -93,7 +94,7 @@ def _named(name: str) -> Callable[[LassoProblem], Solve]:
 
 
 def _prepared(solver: Callable[..., SparseCodingResult]) -> Callable[[LassoProblem], Solve]:
-    """The dictionary checked, and all that is computed of it, outside the clock."""
+    """Return a peer that checks and prepares the dictionary outside the clock."""
 
     def ask(problem: LassoProblem) -> Solve:
         prepared = LassoModel(
@@ -136,7 +137,7 @@ def _lean_fista(problem: LassoProblem) -> Solve:
 
 
 def _along_path(problem: LassoProblem, path: Callable[..., Any]) -> Solve:
-    """A function for paths in scikit-learn's form, at one alpha."""
+    """Return a call of a path function with scikit-learn's interface, at a single alpha."""
     design = np.array(problem.dictionary.T, order="F")
     alphas = np.array([problem.l1_weights[0] / problem.n_features])
 
@@ -149,7 +150,7 @@ def _along_path(problem: LassoProblem, path: Callable[..., Any]) -> Solve:
 
 
 def _sklearn_descent(problem: LassoProblem) -> Solve:
-    """`lasso_path` at one alpha, the leanest door to it; its objective is ours over n_features."""
+    """`lasso_path` at a single alpha has the least overhead; its objective is ours over n_features."""
     from sklearn.linear_model import lasso_path
 
     gram = problem.gram if problem.has_gram else False
@@ -207,7 +208,7 @@ def _skglm(problem: LassoProblem) -> Solve:
 
         def solve(tol: float) -> np.ndarray:
             solver.tol = tol
-            # `solve` would compile datafit and penalty again.
+            # The public method `solve` would compile the datafit and the penalty again.
             return solver._solve(design, signal, datafit, cost)[0]
 
         return solve
@@ -216,7 +217,7 @@ def _skglm(problem: LassoProblem) -> Solve:
 
 
 def _spams(problem: LassoProblem) -> Solve:
-    """LARS, exact whatever the tolerance; SPAMS wants signals and atoms in columns, in Fortran order."""
+    """LARS, which is exact for any tolerance; SPAMS takes signals and atoms as columns, in Fortran order."""
     import spams
 
     gram, rows = np.array(problem.gram, order="F"), problem.dictionary
@@ -231,7 +232,7 @@ def _spams(problem: LassoProblem) -> Solve:
 
 
 def _nnls(problem: LassoProblem) -> Solve:
-    """Non-negative least squares, a call a signal: no penalty."""
+    """Solve non-negative least squares without a penalty, with one call for each signal."""
     from scipy.optimize import nnls
 
     design = np.array(problem.dictionary.T, order="F")

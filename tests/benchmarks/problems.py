@@ -39,7 +39,7 @@ def correlated_dictionary(n_features: int, n_atoms: int, *, rho: float = 0.9, se
 def planted_problems(
     dictionary: np.ndarray, *, support: int, n_signals: int, penalty: float = 0.1, seed: int = 1
 ) -> list[LassoProblem]:
-    """Return CLASSOs of one signal each, at a share of its largest penalty with a nonzero code."""
+    """Return one CLASSO per signal, with a penalty that is a share of the largest with a nonzero code."""
     signals = planted_signals(dictionary, support=support, n_signals=n_signals, seed=seed)
     return single_problems(dictionary, signals, penalty, positive=True)
 
@@ -77,7 +77,7 @@ def again(problem: LassoProblem) -> LassoProblem:
 
 @cache
 def photograph_patches(n_patches: int, *, seed: int = 0) -> np.ndarray:
-    """Return patches of china.jpg of norm one, without their means; those that are flat are left out."""
+    """Return patches of china.jpg without their means and of norm one, except flat patches."""
     patches, _ = remove_mean(extract_patches(photograph(424, 640), PATCH_SIZE, stride=2))
     norms = np.linalg.norm(patches, axis=1)
     patches = patches[norms > 0.1] / norms[norms > 0.1, np.newaxis]
@@ -129,7 +129,7 @@ def demo_problem(small: bool) -> LassoProblem:
 
 
 def masked_patches(n_patches: int) -> LassoProblem:
-    """Return patches with half of their pixels, less the means of these, in cosine waves."""
+    """Return the problem of patches in cosine waves, with half of the pixels known, less their means."""
     rng = np.random.default_rng(0)
     patches = extract_patches(photograph(128, 192), PATCH_SIZE)
     patches = patches[rng.choice(len(patches), n_patches, replace=False)]
@@ -149,7 +149,7 @@ def wide_regression(design: str, share: float, *, small: bool) -> LassoProblem:
         noise = rng.standard_normal(n_samples)
         target += noise * np.linalg.norm(target) / (3.0 * np.linalg.norm(noise))
     elif design.startswith("like gene expression"):
-        # Genes belong to some of thirty modules; two of these make the two classes.
+        # A gene belongs to some of thirty modules, and two of the modules define the two classes.
         n_samples, n_columns = (16, 600) if small else (64, 6_800)
         modules = rng.standard_normal((30, n_samples))
         loadings = rng.standard_normal((n_columns, 30)) * (rng.random((n_columns, 30)) < 0.1)

@@ -1,8 +1,9 @@
 """Replacement of atoms, and samples that change: ``python -m tests.benchmarks.replacement``.
 
-Objectives of held-out samples with exact codes.  First with replacement of similar atoms and without, from
-the same starts: overcomplete patches of photographs, whose atoms are alike by nature, and few planted atoms.
-Then of learners that learned from other samples before, beside new ones.
+The tables show mean objectives of held-out samples with exact codes. The first compares learning with and
+without replacement of similar atoms from the same starts: for overcomplete patches of photographs, whose
+atoms are alike by nature, and for few planted atoms. The second compares learners that had learned from other
+samples before with new learners.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from tests.benchmarks.timing import machine, table
 
 
 class Task(NamedTuple):
-    """Samples to learn from, samples to be tested by, and what is learned."""
+    """Samples for learning, samples for the test, the number of atoms, and the settings."""
 
     learned: np.ndarray
     held_out: np.ndarray
@@ -48,7 +49,7 @@ def patches(side: int, n_atoms: int, n_samples: int, *, whitened: bool, positive
 
 
 def planted(n_passes: int) -> Task:
-    """Return 400 samples of 16 atoms of 1,024 features, of which all are found soon."""
+    """Return 400 samples of 16 atoms with 1,024 features; learning soon finds all atoms."""
     rng = np.random.default_rng(n_passes)
     atoms = rng.standard_normal((16, 1024)) / 32.0
     codes = np.where(rng.random((400, 16)) < 0.2, rng.standard_normal((400, 16)), 0.0)
@@ -60,7 +61,7 @@ def planted(n_passes: int) -> Task:
 
 
 def objective(learner: TwoPhaseLearner, held_out: np.ndarray) -> float:
-    """Return the mean objective of what was learned."""
+    """Return the mean objective of the learner's dictionary on held-out samples."""
     settings = learner.settings
     return mean_objective(
         learner.dictionary, held_out, penalty=settings.penalty, positive_code=settings.positive_code
@@ -83,7 +84,7 @@ def measured(task: Task, seed: int) -> tuple[float, float, int]:
 
 
 def changed(n_old: int, n_new: int, *, slowly: bool, positive: bool) -> tuple[float, float]:
-    """Return the objectives, after a change of all atoms, of the learner that saw it and of a new one."""
+    """Return the objectives after all atoms changed: of the learner from before and of a new one."""
     rng = np.random.default_rng(0)
 
     def atoms() -> np.ndarray:

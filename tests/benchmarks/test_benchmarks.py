@@ -1,4 +1,4 @@
-"""The benchmarks: every case runs at a small size, and nothing is timed that is not right."""
+"""Every case of the benchmarks runs at a small size, and only right answers are timed."""
 
 import json
 
@@ -15,7 +15,7 @@ from tests.benchmarks.problems import planted_problems, random_dictionary
 from tests.benchmarks.timing import WrongAnswerError, in_rows, largest_gap, timed, verify
 
 pytestmark = pytest.mark.thorough
-# One of several cases that differ in a number is run.
+# Of several cases that differ only in a number, one is run.
 ONCE = [
     name
     for name in CASES
@@ -24,7 +24,7 @@ ONCE = [
         ("one signal, 256", "one signal, 1024", "hard design, patches", "hard design, random")
     )
     and not name.startswith(("operations, image", "operations, patches", "operations, random, 256"))
-    and not name.endswith("empty cache")  # compiling is not quicker at a small size
+    and not name.endswith("empty cache")  # with small data, an empty cache is not quicker
     and "512" not in name
 ]
 
@@ -71,7 +71,7 @@ def test_calls_take_turns():
 
 
 def test_beside_another_checkout():
-    """Here itself: neither is far from the other."""
+    """Both checkouts are the same one, so neither is much faster than the other."""
     row = against("import solvers, full cache", ROOT, small=True, rounds=5)
     assert 0.1 < row["at least"] <= row["ratio"] < 10.0
     assert 0.1 < row["control"] < 10.0

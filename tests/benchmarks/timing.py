@@ -16,7 +16,7 @@ from solvers.certificate.optimality import measure
 
 
 class WrongAnswerError(AssertionError):
-    """An answer is not what it must be: nothing is timed that is not right."""
+    """An answer is wrong; only right answers are timed."""
 
 
 class Timing(NamedTuple):
@@ -56,7 +56,7 @@ def in_rows(problem: LassoProblem, codes) -> np.ndarray:
     wanted = (problem.n_signals, problem.n_atoms)
     if problem.n_signals == 1 and codes.size == problem.n_atoms:
         codes = codes.reshape(wanted)
-    # Coordinate descent and LARS may leave a positive code at minus a rounding error.
+    # Coordinate descent and LARS may return a negative rounding error for a non-negative code.
     if problem.penalty.is_positive and -1e-12 < codes.min() < 0.0:
         codes = np.maximum(codes, 0.0)
     return np.ascontiguousarray(codes, dtype=float)

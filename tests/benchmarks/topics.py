@@ -31,12 +31,12 @@ def documents() -> tuple[sparse.csr_array, np.ndarray]:
 
 
 def measure(learner: str) -> str:
-    """Return a row of figures of a learner."""
+    """Return a table row with the measurements of a learner."""
     signals, topics = documents()
     common = {"alpha": ALPHA, "max_iter": 1, "positive_code": True, "positive_dict": True, "random_state": 0}
     if learner == LEARNERS[0]:
         estimator = SpikingDictionaryLearning(N_TOPICS, **common)
-        estimator.partial_fit(signals[:64])  # compiles
+        estimator.partial_fit(signals[:64])  # compiles the kernels
     else:
         estimator = MiniBatchDictionaryLearning(N_TOPICS, batch_size=32, fit_algorithm="cd", **common)
         signals = signals.toarray()

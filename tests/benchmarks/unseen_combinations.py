@@ -1,11 +1,12 @@
 """Learned dictionaries and unseen combinations: ``python -m tests.benchmarks.unseen_combinations``.
 
 The benchmark of arXiv:2603.28744 (https://github.com/shrutij01/compositional-sparse-ood), with the same
-samples: x = A z, A unit columns of either sign, z with ten entries (or `--support`) uniform in [0, 1].
-Samples to learn from hold the first atom only together with the first half of the others; in samples to be
-tested by it is always there, with atoms of the second half alone. The score is the mean correlation of the
-entries of found and true codes, each paired with one. Atoms that are not learned say what is learned at
-all, and learning that starts from the true atoms says what the objective keeps of them.
+samples x = A z. The columns of A have unit norm and entries of either sign; z has ten nonzero entries (or
+`--support`), uniform in [0, 1]. Training samples contain the first atom only together with atoms of the first
+half. Test samples always contain the first atom, and otherwise only atoms of the second half. The score is
+the mean absolute correlation of the true codes of an atom with the learned codes that are paired with them.
+Unlearned atoms show the score without learning, and learning from the true atoms shows how much of them the
+objective keeps.
 """
 
 import argparse
@@ -26,8 +27,9 @@ SUPPORT = 10
 N_SAMPLES = 2_500
 PENALTY = 0.1
 BATCH = 32
-# Published results, "mcc_ood", means of seeds 0 to 2: 50,000 steps of FISTA and least squares in turn, then
-# FISTA with the true dictionary, if published.  Keys: atoms, support, samples (half of them for learning).
+# Published means of "mcc_ood" over seeds 0 to 2: first for 50,000 steps of FISTA and least squares in turn,
+# then for FISTA with the true dictionary, if published. Keys: atoms, support, samples (half of them for
+# learning).
 PUBLISHED: dict[tuple[int, int, int], tuple[float, ...]] = {
     (50, 10, 5_000): (0.917, 0.971),
     (100, 10, 5_000): (0.945, 0.986),
@@ -50,7 +52,7 @@ PUBLISHED: dict[tuple[int, int, int], tuple[float, ...]] = {
 
 
 def normalised(atoms: np.ndarray) -> np.ndarray:
-    """Return atoms of norm one; those of zeros stay."""
+    """Return the atoms scaled to norm one; atoms of zeros stay zero."""
     return normalise(atoms)[0]
 
 
@@ -62,7 +64,7 @@ class Samples(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Samples for learning, samples for the test, and the atoms, unit rows."""
+    """Samples for learning, samples for the test, and the dictionary, whose rows have norm one."""
 
     seen: Samples
     unseen: Samples
@@ -72,7 +74,7 @@ class Data(NamedTuple):
 def generate(n_atoms: int, seed: int, n_samples: int = N_SAMPLES, support: int = SUPPORT) -> Data:
     """Return the published samples: drawn in the same order, by the same generator.
 
-    Theirs are twice as many, of which they learn from and score the second half.
+    The published code draws twice as many samples, and learns from and scores the second half.
     """
     rng = np.random.RandomState(seed)
     n_features = math.ceil(2 * support * math.log(n_atoms / support))
@@ -100,9 +102,9 @@ def generate(n_atoms: int, seed: int, n_samples: int = N_SAMPLES, support: int =
 
 
 def mean_correlation(true: np.ndarray, found: np.ndarray) -> float:
-    """Return the mean of |correlation| of the columns of true codes, each paired with another column found.
+    """Return the mean |correlation| of true code columns, each paired with a different learned column.
 
-    Only true columns that vary count, and as many of those found: the ones that vary most.
+    Only columns that vary count: all true ones, and as many of the learned columns, those that vary most.
     """
     true = true[:, true.var(axis=0) > 1e-8]
     found = found[:, np.argsort(-found.var(axis=0))[: true.shape[1]]]
@@ -136,7 +138,7 @@ Learn = Callable[[Data, np.ndarray, int, int], np.ndarray]
 
 
 def alternate(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-    """Learn by exact codes of all samples and least squares, in turn: the published method, codes exact."""
+    """Alternate exact codes of all samples and least squares, as the published method with exact codes."""
     del seed
     signals, dictionary = data.seen.signals, start
     for _ in range(n_samples // len(signals)):
@@ -177,7 +179,7 @@ def by_network(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.n
 
 
 def from_the_truth(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-    """Learn with the two-phase network from the true atoms: what the objective would keep of them."""
+    """Learn from the true atoms with the two-phase network, to see how much of them the objective keeps."""
     return by_network(data, data.dictionary, n_samples, seed)
 
 
@@ -187,7 +189,7 @@ def unlearned(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.nd
 
 
 def samples_as_atoms(data: Data, start: np.ndarray, n_samples: int, seed: int) -> np.ndarray:
-    """Return samples in the place of atoms."""
+    """Return samples, scaled to norm one, as atoms."""
     order = np.random.default_rng(seed).permutation(len(data.seen.signals))
     return normalised(np.resize(data.seen.signals[order], start.shape))
 
@@ -212,7 +214,7 @@ LEARNERS: dict[str, Learn] = {
 def measure(
     n_atoms: int, support: int, n_samples: int, seed: int, n_passes: int, learners: Sequence[str]
 ) -> dict[str, Score]:
-    """Return the scores of each learner for one draw of the samples, of which half are learned from."""
+    """Return the scores of each learner for one draw of samples; half of the samples are learned from."""
     data = generate(n_atoms, seed, n_samples // 2, support)
     start = normalised(np.random.default_rng(seed).standard_normal(data.dictionary.shape))
     scores = {}

@@ -1,7 +1,7 @@
 """Who is right? ``python -m tests.benchmarks.who_is_right``: certified gaps of the codes of several packages.
 
 1,000 observations of 100 correlated variables, centred, and 30 penalties from the largest to a thousandth of
-it.  Each package has the tolerance 1e-8; `certify` says how far each of its codes is from the optimum.
+it. Each package gets the tolerance 1e-8, and `certify` measures how far each code is from the optimum.
 """
 
 import sys
@@ -32,7 +32,7 @@ def drawn(seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 
 def packages(**options: Any) -> dict[str, Callable[[float], Any]]:
-    """Return for each package that is installed a function that makes its estimator of a penalty."""
+    """Return, for each installed package, a function that makes the package's estimator for a penalty."""
     options |= {"fit_intercept": False, "tol": TOL}
     found: dict[str, Callable] = {"scikit-learn": partial(Lasso, max_iter=10**6, **options)}
     for name in ("celer", "skglm"):

@@ -128,7 +128,7 @@ def test_it_learns_as_the_function_and_codes_as_the_solver(signals, variant, mis
     assert learning.dead_atoms_.tolist() == expected.dead_atoms.tolist()
     assert learning.n_features_in_ == 5
 
-    # Non-negative codes are of both channels; other codes are of the original signals.
+    # Non-negative codes are computed from both channels, other codes from the original signals.
     if is_split and positive:
         problem = LassoProblem(expected.dictionary, seen, settings.penalty, mask=mask, positive=True)
     else:
@@ -145,7 +145,7 @@ def test_it_learns_as_the_function_and_codes_as_the_solver(signals, variant, mis
     fold_of = np.random.default_rng(0).permutation(5) % 5
     fold_of = np.tile(fold_of, 2) if is_split and positive else fold_of
     assert learning.score(shown) == pytest.approx(held_out_score(problem, fold_of=fold_of), rel=1e-6)
-    # Another penalty, and codes of another sign.
+    # Change the penalty and the sign of the codes.
     other = learning.set_params(transform_alpha=0.3, positive_code=False).transform(shown)
     problem = LassoProblem(atoms, filled, 0.3, mask=None if missing is None else known)
     np.testing.assert_allclose(other, solve_active_set(problem).codes, rtol=0, atol=1e-8)
@@ -174,7 +174,7 @@ def test_numbers_of_atoms_starts_and_seeds(signals):
     )
     np.testing.assert_array_equal(first, same)
     assert not np.array_equal(first, other)
-    # A dictionary is split and brought to unit norm; its network is the same start.
+    # As a start, the network of the split dictionary with unit norms equals the dictionary itself.
     start = np.random.default_rng(2).standard_normal((6, 5))
     network = TwoPhaseNetwork.consistent(split_channels(start) / np.linalg.norm(start, axis=1, keepdims=True))
     for fit in ("fit", "partial_fit"):
@@ -186,7 +186,7 @@ def test_numbers_of_atoms_starts_and_seeds(signals):
 
 
 def test_float32_signals_have_float32_atoms_and_codes(signals):
-    """Results are computed in float64 and rounded; the first call sets the type of `components_`."""
+    """Results are computed in float64 and then rounded; the first call sets the type of `components_`."""
     single = signals.astype(np.float32)
     learning = SpikingDictionaryLearning(8, max_iter=1, random_state=0)
     of_single, of_double = clone(learning).fit(single), clone(learning).fit(single.astype(float))
@@ -215,7 +215,8 @@ def test_parameters_may_change_between_calls_or_are_refused(signals):
     ):
         with pytest.raises(ValueError, match=name):
             copied(learning, **changes).partial_fit(signals)
-    assert copied(learning, split_channels=True).transform(signals).shape == (200, 8)  # as it was learned
+    # `transform` still uses the channels as learned.
+    assert copied(learning, split_channels=True).transform(signals).shape == (200, 8)
 
 
 def test_codes_are_of_the_atoms_learned_last(signals):
@@ -238,7 +239,7 @@ def test_fit_goes_on_from_a_checkpoint(signals, tmp_path):
     np.testing.assert_array_equal(learning.components_, expected.components_)
     with pytest.raises(ValueError, match="other settings"):
         learning.set_params(alpha=0.2).fit(signals)
-    # Without a seed, learning takes the seed of the checkpoint.
+    # If no seed is given, learning uses the seed of the checkpoint.
     learning = SpikingDictionaryLearning(8, max_iter=1, checkpoint=tmp_path / "other.npz").fit(signals)
     assert learning.set_params(max_iter=2).fit(signals).learner_.n_samples == 400
 
@@ -298,7 +299,7 @@ def test_a_penalty_above_all_correlations_warns(signals):
 
 
 def test_dead_atoms_are_reported_and_replaced(signals):
-    """Signals get three features that are always zero, and two atoms of the start have only these."""
+    """Three added features are zero in all signals, and two atoms of the start have only these features."""
     start = np.pad(np.random.default_rng(1).standard_normal((8, 5)), ((0, 2), (0, 3)))
     start[-2:, -3:] = 1.0
     signals = np.pad(signals, ((0, 0), (0, 3)))
@@ -336,7 +337,7 @@ def with_settings(**options):
 
 
 def of_both(**parameters):
-    """Return calls of `fit` and of `partial_fit`, which both refuse."""
+    """Call `partial_fit`, which must refuse, and then `fit`, whose error the test checks."""
     with pytest.raises((TypeError, ValueError)):
         learned("partial_fit", **parameters)
     learned("fit", **parameters)

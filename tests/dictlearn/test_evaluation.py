@@ -69,13 +69,13 @@ def test_norms_units_blocks_and_atoms_that_vanished(dictionary, signals):
     np.testing.assert_equal(with_holes, {**vars(score), "usage": usage})
     with costs(codes_held=7 * N_ATOMS):
         parts = mean_objective(dictionary, signals, penalty=PENALTY)
-    # The same objectives are added in another order.
+    # In parts, the same objectives are added in another order.
     assert parts.objective == pytest.approx(score.objective, rel=1e-14)
     assert (parts.nonzeros, parts.worst_gap) == (score.nonzeros, score.worst_gap)
 
 
 def test_atoms_are_found_and_none_stands_for_two(dictionary):
-    """If two given atoms are nearest to one atom, the better one gets it; zero atoms match none."""
+    """If one atom is nearest to two true atoms, the more similar one gets it; zero atoms match no atom."""
     order = np.random.default_rng(2).permutation(N_ATOMS)
     match = match_atoms(5.0 * dictionary[order], dictionary)
     np.testing.assert_allclose(match.best_cosine, 1.0, rtol=1e-14)
@@ -126,7 +126,7 @@ def is_warned_of(signals, recwarn):
 
 @pytest.mark.filterwarnings("always")
 def test_one_signal_that_dominates_and_an_offset_are_said(recwarn):
-    """Warned are one of ten or more signals with most of the energy, and a mean with 85 % of it, of 200."""
+    """Ten or more signals are warned of if one has most energy; 200 or more if their mean has 85 % of it."""
     for factor, rows, n, warned in (
         *((2.99, 10, 1, False), (3.01, 10, 1, True), (3.01, 9, 1, False)),
         *((11.0, 600, 5, True), (10.8, 600, 5, False), (11.0, 400, 5, False)),
@@ -137,7 +137,7 @@ def test_one_signal_that_dominates_and_an_offset_are_said(recwarn):
         assert bool(found) is warned
         assert all("signals[4]" in sentence for sentence in found)
     for n_signals, share, warned in ((200, 0.86, True), (200, 0.84, False), (199, 0.86, False)):
-        # The mean is (1, 1), with equal offsets to both sides.
+        # The mean is (1, 1), and the signals deviate from the mean equally to both sides.
         offset = np.sqrt(1.0 / share - 1.0) * np.array([1.0, -1.0])
         signals = 1.0 + np.outer(np.where(np.arange(n_signals) % 2, 1.0, -1.0), offset)
         assert bool(is_warned_of(signals, recwarn)) is warned

@@ -41,7 +41,7 @@ def test_seeds_agree_on_true_atoms_and_others_are_alike(comparison):
 
 
 def test_figures_are_those_of_each_dictionary(comparison, signals):
-    """Each dictionary is learned and scored again, one by one, from the same seed."""
+    """The figures are those of each dictionary, learned and scored again from the same seed."""
     seed = int(np.random.default_rng(0).integers(2**62, size=2)[1])
     learner = learn_dictionary(signals[:1000], 12, settings=SETTINGS, rng=seed)
     np.testing.assert_array_equal(comparison.dictionaries[1, 1], learner.dictionary)
@@ -58,7 +58,7 @@ def test_an_atom_and_its_negative_are_one_only_if_codes_have_either_sign(compari
             dictionaries=pair, scores=comparison.scores[:1, :1], positive_code=positive_code
         )
         assert alone.similar == [[0.0 if positive_code else 1.0]]
-        assert alone.agreement.size == 0  # one seed has none to agree with
+        assert alone.agreement.size == 0  # a single seed has no other seed to agree with
 
 
 def test_workers_change_nothing(signals):

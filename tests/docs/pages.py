@@ -1,8 +1,8 @@
 """The pages of the documentation as programs: their blocks of code, the output, and a way to run them.
 
 ``python -m tests.docs.pages docs/tutorials/image_processing.md --output docs/figures`` runs a page as a
-reader would, block after block in a fresh folder, and copies the pictures that it draws.  With ``--rewrite``
-it writes what the blocks print into the page, in the place of what they printed before.
+reader would, block after block in a fresh folder, and copies the pictures that it draws. With ``--rewrite``
+the command replaces the outputs in the page by what the blocks print now.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _TOLERANCE = 0.01
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Block:
-    """A block of Python: its first line in the page, what it prints (the block of ``text`` after it), and why
-    it is not run (``<!-- not run: REASON -->`` before it)."""
+    """A block of Python in a page, with its first line, its expected output (the block of ``text`` that
+    follows), and the reason why it is not run (``<!-- not run: REASON -->`` before the block)."""
 
     code: str
     line: int
@@ -72,7 +72,7 @@ def pages() -> list[Path]:
 
 
 def tokens(page: Path) -> list[Token]:
-    """Return a page as Markdown reads it."""
+    """Return the tokens into which Markdown parses a page."""
     return MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8"))
 
 
@@ -100,7 +100,7 @@ def blocks(page: Path) -> list[Block]:
 
 
 def run_page(page: Path) -> Iterator[tuple[Block, str, dict]]:
-    """Run the blocks of a page in one namespace; yield each, what it printed, and the names."""
+    """Run the blocks of a page in one namespace; yield each block, its output, and the namespace."""
     backend = matplotlib.get_backend()
     matplotlib.use("Agg")
     namespace: dict = {"__name__": "page"}
@@ -126,7 +126,7 @@ def run_page(page: Path) -> Iterator[tuple[Block, str, dict]]:
 
 
 def says_the_same(printed: str, quoted: str) -> bool:
-    """Return whether words are equal, and numbers up to 1 % or one last digit; ``...`` matches anything."""
+    """Return whether words are equal, and numbers to 1 % or to one last digit; ``...`` matches any text."""
     printed, quoted = " ".join(printed.split()), " ".join(quoted.split())
     pattern, numbers = "", []
     for piece in re.split(r"(\.\.\.)", quoted):

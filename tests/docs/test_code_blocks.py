@@ -18,7 +18,7 @@ NOT_RUN = {"docs/installation.md": 1, "docs/scale_out.md": 2}
 NAMES = {page: str(page.relative_to(ROOT)) for page in pages()}
 
 
-# The README shows what it prints in comments: it has a test of its own.
+# README.md shows its output in comments, and has a test of its own.
 @pytest.mark.parametrize("page", [page for page in WITH_CODE if page != ROOT / "README.md"], ids=NAMES.get)
 def test_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -30,13 +30,13 @@ def test_code_runs_and_prints_what_the_page_says(page, tmp_path, monkeypatch):
                 )
     except ExtraNeeded as needed:
         pytest.skip(str(needed))
-    # A picture of its own, which the page shows, is one that its code draws.
+    # The code of the page draws every tutorial picture that the page shows.
     shown = re.findall(r"!\[[^]]*\]\(\S*/(tutorial_\w+\.\w+)\)", page.read_text(encoding="utf-8"))
     assert [name for name in shown if not (tmp_path / name).is_file()] == []
 
 
 def test_few_blocks_are_not_run():
-    """A page gives the reason and this list the number, so that no block is skipped by accident."""
+    """A page gives the reason and NOT_RUN the number of blocks, so that no block is skipped by accident."""
     counts = {NAMES[page]: sum(block.not_run is not None for block in blocks(page)) for page in WITH_CODE}
     assert {name: count for name, count in counts.items() if count} == NOT_RUN
 

@@ -14,7 +14,7 @@ def text_of(page):
 
 
 def table(page, *heads):
-    """Return the rows of the table whose head has these words; an empty cell repeats the one above it."""
+    """Return the rows of the table whose head has these words; an empty cell repeats the cell above it."""
     found = []
     for line in (ROOT / page).read_text(encoding="utf-8").splitlines():
         if not line.startswith("|"):
@@ -27,7 +27,7 @@ def table(page, *heads):
 
 
 def number(text):
-    """Return the first number of a cell, in seconds if it is a time."""
+    """Return the first number of a cell; a time is in seconds."""
     value, unit = re.search(r"((?:\d[\d,]*)?(?:\.?\d+)(?:e-?\d+)?) ?(us|ms|s)?\b", text).groups()
     return float(value.replace(",", "")) * UNITS.get(unit, 1.0)
 
@@ -49,7 +49,7 @@ def cell(rows, name, column=-1):
 
 
 def slower_than_active_set():
-    """Return how many times as long spikes alone take as the active set, on all designs."""
+    """Return the sorted ratios of the time of spikes alone to that of the active set, for all designs."""
     times = {row[0]: [number(cell) for cell in row[1:]] for row in PEERS}
     ratios = [a / b for a, b in zip(times["spikes alone"], times["active set"], strict=True)]
     return sorted(ratios + [number(row[3]) / number(row[4]) for row in HARD])
@@ -142,7 +142,7 @@ CONVOLUTION = [
     ],
 )  # fmt: skip
 def test_a_sentence_quotes_its_table(page, sentence, values):
-    """Numbers agree in all digits that the sentence gives."""
+    """The sentence and its table agree in all digits that the sentence gives."""
     quoted = re.search(sentence, text_of(page))
     assert quoted, f"{page} has no sentence like {sentence}"
     for said, value in zip(quoted.groups(), values, strict=True):

@@ -1,6 +1,6 @@
 """Claims of the gallery about its pictures, as checks of what a script has computed.
 
-Each function has the name of a script and takes its variables as they are at its end.
+Each function has the name of a script, and takes the variables of the script as they are at its end.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def one_neuron(of: Variables) -> None:
 
 
 def why_it_fired(of: Variables) -> None:
-    """The drive alone would have been enough much earlier; the bars add up to the threshold."""
+    """The drive by itself would have reached the threshold much earlier; the bars add up to the threshold."""
     assert of.why.charges["bias"] > 2.0 * of.why.firing_threshold
     assert (of.why.source_charge <= 0.0).all()
     assert abs(sum(charge for _, charge in of.why.parts()) - of.why.firing_threshold) < 1e-9
 
 
 def live_input(of: Variables) -> None:
-    """The charge of the drive is spikes and what is left; three inhibiting spikes cost one or two of them."""
+    """The drive brings the charge of all spikes and the rest; three inhibiting spikes remove one or two."""
     charge = drive_charge(of.stimulus, np.array([0.0, of.duration]), of.network.soma_bias)[1]
     left = of.alone.spike_counts + of.alone.state.membrane_potential
     assert np.abs(charge - left).max() < 1e-9
@@ -40,7 +40,7 @@ def live_input(of: Variables) -> None:
 
 
 def read_outs(of: Variables) -> None:
-    """Rates take ten times the spikes for a digit; refined, all eight digits take fewer than their three."""
+    """Rates need ten times the spikes per digit; eight refined digits need fewer than three by rates."""
     rates, _, window, refined = (line.get_xydata() for line in of.ax.lines)
     slope = np.polyfit(*np.log10(rates).T, 1)[0]
     assert -1.25 < slope < -0.75
@@ -74,7 +74,7 @@ def learn_atoms(of: Variables) -> None:
 
 
 def operations(of: Variables) -> None:
-    """The network takes a third to an eighth of FISTA's operations; the active set the fewest from 2 % on."""
+    """The network needs 1/8 to 1/3 of FISTA's operations; at gaps below 2 % the active set needs fewer."""
     ratio = np.divide(of.fista, of.network)
     assert ratio.min() > 2.5
     assert ratio.max() < 9.0
@@ -92,7 +92,7 @@ def own_rule(of: Variables) -> None:
 
 
 def how_many_atoms(of: Variables) -> None:
-    """Each doubling lowers the objective by about 8 %, and seeds agree on a tenth of the atoms."""
+    """Twice the atoms lower the objective by about 8 %, and seeds agree on a tenth of the atoms."""
     objective = of.comparison.objective.mean(axis=1)
     np.testing.assert_allclose(objective[1:] / objective[:-1], 0.92, atol=0.015)
     assert 0.03 < of.comparison.agreement[1:].mean() < 0.2

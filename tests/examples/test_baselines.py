@@ -1,4 +1,4 @@
-"""The learners that the network is compared with: steps by hand, slow twins, planted atoms."""
+"""Learners to compare the network with agree with steps by hand and slow twins, or find planted atoms."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_gradient_steps_by_hand(signals, start, batch_size):
         gradient = codes.T @ (codes @ dictionary - signals[batch])
         dictionary = np.maximum(dictionary - 0.3 * gradient, 0.0)
         dictionary /= np.linalg.norm(dictionary, axis=1, keepdims=True)
-        # The tolerance of scikit-learn's codes, through up to twelve steps.
+        # The tolerance allows for errors of scikit-learn's codes, through up to twelve steps.
         np.testing.assert_allclose(learned, dictionary, rtol=0, atol=1e-6)
     assert np.abs(dictionary - start).max() > 0.05
 
@@ -77,7 +77,7 @@ def online_learning(batches, start, penalty, n_counted, weight_of_start):
         keep = (counted + 1 - size) / (counted + 1)
         gram = keep * gram + codes.T @ codes / size
         correlations = keep * correlations + codes.T @ signals / size
-        assert np.diagonal(gram).min() > 1e-6  # else both programs do something else
+        assert np.diagonal(gram).min() > 1e-6  # both programs treat unused atoms differently
         for k in range(len(dictionary)):
             atom = dictionary[k] + (correlations[k] - gram[k] @ dictionary) / gram[k, k]
             atom = np.maximum(atom, 0.0)
@@ -85,9 +85,10 @@ def online_learning(batches, start, penalty, n_counted, weight_of_start):
     return dictionary
 
 
-@pytest.mark.filterwarnings("ignore:Objective did not converge")  # before scikit-learn 1.8, at a gap of zero
+# scikit-learn before 1.8 warns at a gap of zero.
+@pytest.mark.filterwarnings("ignore:Objective did not converge")
 def test_scikit_learn_minimises_our_objective(signals, start):
-    """A penalty or a scale of another meaning would give other atoms after five batches."""
+    """If the penalty or the scale meant something else, the atoms would differ after five batches."""
     options = {"penalty": PENALTY, "n_samples": 200, "batch_size": 40, "rng": 9}
     learned = learn_with_scikit_learn(signals, start=start, **options).dictionary
     order = batches_in_order(len(signals), 200, batch_size=40, seed=seed_of_order(9))
@@ -105,7 +106,7 @@ def test_scikit_learn_minimises_our_objective(signals, start):
 
 
 def test_spams_learns_from_the_same_samples_in_the_same_order(signals, start):
-    """It also minimises our objective: batch by batch, its dictionary equals that of the slow twin."""
+    """SPAMS also minimises our objective: after each batch, its dictionary equals that of the slow twin."""
     pytest.importorskip("spams")
     from tests.reference.spams_dictionary import learn_with_spams
 
@@ -116,7 +117,7 @@ def test_spams_learns_from_the_same_samples_in_the_same_order(signals, start):
     order = batches_in_order(len(signals), 200, batch_size=40, seed=seed_of_order(9))
     batches = [signals[batch] for batch in order]
     for n_samples, learned in zip(curve.n_samples, curve.dictionaries, strict=True):
-        # SPAMS counts from the batch before, and starts with 1e-5 of a sample an atom.
+        # SPAMS counts the samples before the batch, and starts with 1e-5 of a sample for each atom.
         expected = online_learning(
             batches[: n_samples // 40], start, PENALTY, lambda step, size: step * size, 1e-5
         )

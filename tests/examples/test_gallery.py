@@ -25,7 +25,7 @@ def test_every_script_is_listed_in_its_section():
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_script_draws_one_picture_that_shows_what_its_text_says(script, monkeypatch, tmp_path):
-    """Without a warning, since warnings are errors here, and from any folder."""
+    """The script runs from any folder and without a warning, since warnings are errors here."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(script)])
     # Scripts call `show` for readers; the backend Agg has no window.

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 class Report(str):
-    """Text that a program printed, and the folder it wrote to."""
+    """The printed text of a program, with the folder that the program wrote to."""
 
     folder: Path
 
@@ -129,7 +129,7 @@ def missing_pixels(of):
 def learned_photographs(of):
     numbers, others = (json.loads((of.folder / f"photographs_{seed}.json").read_text()) for seed in (0, 1))
     assert len(numbers["curves"]) == 5
-    assert len(others["curves"]) == 4  # the best step alone
+    assert len(others["curves"]) == 4  # the second seed learns with the best step only
     for curve in numbers["curves"].values():
         assert curve["n_samples"][0] == 0
         assert curve["n_samples"][-1] >= 1500
@@ -137,7 +137,7 @@ def learned_photographs(of):
     spikes = numbers["curves"]["two-phase network"]
     assert spikes["consistency"][1] > 0.9
     assert 0.9 < spikes["median_norm"][2] < 1.1
-    # Reported numbers are those in the checkpoint.
+    # The reported numbers are those of the learner in the checkpoint.
     data = learn.task("photographs", n_signals=1500)
     learner = TwoPhaseLearner.load(of.folder / "photographs_0_consistent.npz")
     score = mean_objective(learner.dictionary, data.held_out, penalty=data.penalty)
@@ -149,7 +149,8 @@ def few_bits(of):
         [float(cell) for cell in re.findall(r"([+-][\d.]+) %", line)]
         for line in re.findall(r"^(?:4|12)  .*$", of, flags=re.MULTILINE)
     ]
-    # With twelve bits all ways are as good as float64, and with four no dictionary is better.
+    # With twelve bits every way is within 2 % of float64; with four bits, no dictionary is better than
+    # float64.
     assert max(map(abs, rows[1][:3])) < 2.0
     assert min(rows[0][:3]) > -0.2
 
@@ -217,7 +218,7 @@ PROGRAMS = {
     "v1": ("--neurons 40 --samples 4000 --trials 3 --patches 60", "v1_fields.png v1_recordings.png",
            recorded_from, ["--neurons 1", "--trials 1", "--samples 10", "--patches 1"]),
 }  # fmt: skip
-# Photographs or digits of other packages; without them a program says which to install.
+# Some examples need photographs or digits of other packages, and say which package to install.
 NEEDS = {
     "animate_network": "skimage",
     "convolutional_coding": "skimage",
@@ -287,7 +288,7 @@ def test_a_learner_of_another_version_is_not_lost(monkeypatch, tmp_path, capsys)
         run(monkeypatch, "learn", options, tmp_path)
     assert file.read_bytes() == saved
     file.unlink()
-    # The options that a figure depends on are those of the file.
+    # The saved file fixes the options that a figure depends on.
     with pytest.raises(SystemExit, match="inputs"):
         run(monkeypatch, "learn", f"{options} --inputs spiking", tmp_path)
     run(monkeypatch, "learn", options, tmp_path)

@@ -1,4 +1,4 @@
-"""Code as users write it: type checkers must know the types of all results.  The tests also run it."""
+"""Code as users write it: type checkers must know the types of all results. The tests also run this code."""
 
 from typing import assert_type
 

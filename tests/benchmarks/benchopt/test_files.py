@@ -1,4 +1,4 @@
-"""The files for benchopt run without it: its classes are replaced by the least that they are here."""
+"""The files for benchopt run without benchopt, whose classes are replaced by minimal ones."""
 
 import importlib.util
 import sys
@@ -68,7 +68,7 @@ def test_lasso_solver_has_the_codes_of_scikit_learn(load, problem, method, fit_i
     lasso = Lasso(penalty / len(y), fit_intercept=fit_intercept, tol=1e-14, max_iter=100_000).fit(X, y)
     wanted = np.append(lasso.coef_, lasso.intercept_) if fit_intercept else lasso.coef_
     np.testing.assert_allclose(solver.get_result()["beta"], wanted, rtol=0, atol=1e-4)
-    # The first tolerance of benchopt: larger than anything.
+    # benchopt begins with a tolerance that is larger than any gap.
     solver.run(3e38)
     assert np.isfinite(solver.get_result()["beta"]).all()
     assert solver.skip(sparse.csc_array(X), y, penalty, False)[0]

@@ -1,4 +1,4 @@
-"""Learning on a cluster: the same bits as in memory, even if workers die; clear errors for bad data."""
+"""Learning on a cluster gives the bits of learning in memory, even if workers die; bad data cause errors."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -56,7 +56,7 @@ def learn_on(client, data, *, rows_per_task=32, **options):
 @pytest.mark.parametrize("form", ["17 rows", "1000 rows", "Fortran"])
 def test_data_in_any_form_give_the_bits_of_an_array_in_memory(cluster_client, path, signals, in_memory, form):
     options = {"rows_per_task": int(form.split()[0])} if "rows" in form else {}
-    if form == "Fortran":  # sums along its rows would round differently
+    if form == "Fortran":  # sums along rows in Fortran order would round differently
         np.save(path, np.asfortranarray(signals))
     assert_same(learn_on(cluster_client, path, **options), in_memory)
 
@@ -68,7 +68,7 @@ def test_data_in_any_form_give_the_bits_of_an_array_in_memory(cluster_client, pa
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore:signals has an offset")
 def test_so_does_every_way_of_learning(cluster_client, path, signals, changes):
-    if "inputs" in changes:  # with an offset, for which steps of the clock are halved
+    if "inputs" in changes:  # the offset causes the step of the clock to be halved once
         np.save(path, signals := signals + 4.0)
     settings = LearningSettings(**{"penalty": 0.1, "batch_size": 90, **changes})
     options = {"settings": settings, "n_samples": 200}
@@ -82,7 +82,7 @@ def test_killed_workers_lose_nothing(cluster_client, path, in_memory, n_killed):
     pids = worker_pids(cluster_client)[:n_killed]
 
     def kill_soon(learner):
-        while pids:  # while the next batch runs, or is being sent
+        while pids:  # a worker is killed while the next batch runs or is being sent
             threading.Timer(0.01, kill, [pids.pop()]).start()
 
     assert_same(learn_on(cluster_client, path, callback=kill_soon, callback_every=90), in_memory)
@@ -117,7 +117,7 @@ def test_a_killed_client_goes_on_from_its_checkpoint(cluster_client, path, signa
     command = [sys.executable, "-c", PROGRAM, cluster_client.scheduler.address, str(path), str(checkpoint)]
     child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
-        # The callback comes before the save: at the second call, the first batch is saved.
+        # The callback precedes the save: when it is called a second time, the first batch is saved.
         assert [child.stdout.readline() for _ in range(2)] == ["90\n", "180\n"]
     finally:
         child.kill()

@@ -1,4 +1,4 @@
-"""The convolutional estimator: it learns from, codes and restores images and signals."""
+"""The convolutional estimator learns from images and signals, codes them and restores them."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -158,7 +158,7 @@ def test_one_signal_several_and_a_table_of_them():
     lengths = along(max_iter=1).fit([x, x[:400]])
     back = lengths.inverse_transform(lengths.transform([x, x[:400]]), [x, x[:400]])
     assert [part.shape for part in back] == [(900,), (400,)]
-    counts = np.round(1000 * signal()).astype(np.int16)  # integers of a signal are not brightness
+    counts = np.round(1000 * signal()).astype(np.int16)  # integers of a signal are not taken for brightness
     np.testing.assert_array_equal(prepare_image(counts, 32, background="none").signal[0, :900], counts)
 
 
@@ -167,7 +167,7 @@ def test_one_signal_several_and_a_table_of_them():
     [(8, np.eye(90)[np.newaxis], 64), ((1, 64), np.ones((1, 900)) * signal(), (1, 256)), (64, signal(), 512), (100, signal(), 800)],
 )  # fmt: skip
 def test_crops_hold_some_kernels(kernel_size, images, crop_size):
-    """Otherwise a kernel has one position in each crop and is learned without neighbours."""
+    """In smaller crops a kernel would have only one position and be learned without neighbours."""
     images = [images] if isinstance(kernel_size, tuple) else images
     default, same = (
         along(kernel_size=kernel_size, max_iter=1, **options).fit(images)
@@ -254,7 +254,7 @@ def fit(images=PICTURES, call="fit", **changes):
 
 
 def of_both(images=PICTURES, **changes):
-    """Return calls of `fit` and of `partial_fit`, which both refuse."""
+    """Call `partial_fit`, which must refuse, and then `fit`, whose error the test checks."""
     with pytest.raises((TypeError, ValueError)):
         fit(images, "partial_fit", **changes)
     fit(images, **changes)
@@ -302,4 +302,4 @@ def test_bad_codes_and_pictures_are_named(fitted, call, error, name):
 def test_a_learner_of_kernels_cannot_be_set(fitted):
     with pytest.raises(AttributeError, match=r"cannot be set.*dict_init=estimator\.components_"):
         ConvolutionalDictionaryLearning(3).learner_ = fitted.learner_
-    pickle.loads(pickle.dumps(fitted)).learner_ = fitted.learner_  # it has all that belongs to it
+    pickle.loads(pickle.dumps(fitted)).learner_ = fitted.learner_  # a fitted estimator may be given a learner

@@ -47,7 +47,7 @@ def test_orthonormal_atoms_threshold_their_correlations(noisy, stride):
 
 
 def test_projection_is_the_least_squares_fit_of_active_atoms():
-    """This also holds if a code has two equal atoms."""
+    """The projection is the least squares fit even if a code uses two equal atoms."""
     rng = np.random.default_rng(3)
     dictionary = rng.standard_normal((6, 4))
     dictionary[5] = dictionary[4]
@@ -64,7 +64,7 @@ def test_projection_is_the_least_squares_fit_of_active_atoms():
 
 
 def test_the_default_penalty_is_the_universal_threshold():
-    """It is sqrt(2 log N) standard deviations of the noise."""
+    """The default penalty is sqrt(2 log N) standard deviations of the noise."""
     atoms = np.diag([1.0, 2.0, 0.5, 1.0])[:3]
     expected = np.sqrt(2.0 * np.log(3.0)) * 0.1 * np.array([1.0, 2.0, 0.5])
     result = denoise(np.eye(5), atoms, patch_size=2, noise_level=0.1)
@@ -121,7 +121,7 @@ def test_neither_tiles_nor_workers_nor_types_change_the_image(noisy, tmp_path):
     np.testing.assert_allclose(tiled.image, whole.image, atol=20 * np.finfo(float).eps)
     assert tiled.nonzeros_per_patch == whole.nonzeros_per_patch
     assert tiled.relative_gap == pytest.approx(whole.relative_gap)
-    curve = image[0].astype(float)  # a signal is an image of one row
+    curve = image[0].astype(float)  # a signal is treated as an image of one row
     along = denoise(curve, dictionary, patch_size=12, penalty=0.15).image
     of_row = denoise(curve[np.newaxis], dictionary, patch_size=(1, 12), penalty=0.15).image
     np.testing.assert_array_equal(along, of_row[0])
@@ -135,4 +135,5 @@ def test_an_image_of_floats_whose_noise_level_is_in_another_unit_is_not_taken_in
     with pytest.warns(IllPosedWarning, match=r"image keeps its noise: noise_level is 0\.1, .* in one unit"):
         denoise(255.0 * noisy[1], DCT, patch_size=4, noise_level=0.1)
     denoise(255.0 * noisy[1], DCT, patch_size=4, noise_level=0.5)
-    denoise(np.round(noisy[1]), DCT, patch_size=4, noise_level=0.1)  # zeros and ones have no unit
+    # Zeros and ones do not tell the unit of an image.
+    denoise(np.round(noisy[1]), DCT, patch_size=4, noise_level=0.1)

@@ -25,7 +25,7 @@ def coded(geometry, n_signals=3, n_kernels=3):
     signals = rng.standard_normal((n_signals, dictionary.shape[1]))
     codes = rng.standard_normal((n_signals, dictionary.shape[0]))
     codes[rng.random(codes.shape) < 0.7] = 0.0
-    codes[-1] = 0.0  # an image without a coefficient
+    codes[-1] = 0.0  # no kernel is used in the last image
     statistics = statistics_of(dictionary)
     statistics.add(dictionary, signals, sparse.csr_array(codes))
     return dictionary, signals, codes, statistics
@@ -106,7 +106,7 @@ def test_sweeps_end_where_projected_gradients_do(geometry):
 
 @pytest.mark.parametrize(("rank", "pull"), [(12, 1e-3), (12, 10.0), (7, 1.0), (7, 1e6)])
 def test_one_kernel_meets_the_optimality_conditions_in_any_unit(rank, pull):
-    """block d + m d = wanted, m >= 0, ||d|| <= 1, and m = 0 if the norm is less than one."""
+    """Optimality means block d + m d = wanted, m >= 0, ||d|| <= 1, and m = 0 if the norm is less than one."""
     rng = np.random.default_rng(3)
     root = rng.standard_normal((12, rank))
     block = root @ root.T
@@ -208,7 +208,7 @@ def test_bits_depend_neither_on_workers_nor_on_a_stop(tmp_path):
 
 def test_dead_kernels_are_said_and_replaced():
     images, kernels = planted(n_images=36)
-    # Only the first kernel suits the image; the others are checkerboards, which nothing resembles.
+    # Only the first kernel resembles a part of the images; the other two are checkerboards.
     board = np.indices((5, 5)).sum(axis=0) % 2 - 0.5
     start = np.stack([kernels[0], board, np.roll(board, 1, axis=0) * np.arange(1, 6)])
     for replace_dead in (False, True):

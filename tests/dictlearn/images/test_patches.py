@@ -132,7 +132,7 @@ def test_random_patches_are_patches_of_the_images_none_twice():
     first, second = (random_patches(images, (2, 3), 7, rng=rng) for _ in range(2))
     np.testing.assert_array_equal(first, patches[:7])
     assert (first != second).any()
-    # Places 0, 1 of one image and 2, 3, 4 of the other, 1500 times: 300 each, give or take 16.
+    # In 1,500 draws each of the five places is drawn 300 times, with a deviation of 16.
     drawn = [
         int(random_patches([np.arange(2.0)[None], np.arange(2.0, 5.0)[None]], 1, 1, rng=rng)[0, 0])
         for _ in range(1500)
@@ -147,7 +147,7 @@ def test_flat_patches_are_left_out():
     image = np.full((40, 40), 7.0)
     image[25:30, 3:8] += np.random.default_rng(0).normal(size=(5, 5))
     contrast = np.linalg.norm(remove_mean(extract_patches(image, 4))[0], axis=1)
-    least = np.sort(contrast)[-20]  # as a bound, itself included
+    least = np.sort(contrast)[-20]  # the bound itself is included
     patches = random_patches(image, 4, 20, rng=1, least_contrast=least)
     assert sorted(patches.tolist()) == sorted(extract_patches(image, 4)[contrast >= least].tolist())
     with pytest.raises(ValueError, match="n_patches must be at most 20"):
@@ -158,7 +158,7 @@ def test_flat_patches_are_left_out():
 
 
 def cosine(height, width, down, across):
-    """Return a wave with a mean of 5 and these numbers of periods down and across."""
+    """Return a wave with a mean of 5, with `down` periods along the height and `across` along the width."""
     row, column = np.mgrid[:height, :width]
     return 5.0 + np.cos(2.0 * np.pi * (down * row / height + across * column / width))
 
@@ -232,7 +232,8 @@ def test_padding_is_undone_to_the_last_bit(shape):
         prepared = prepare_image(image, size, stride=stride, margin=margin, background="none")
         restored = prepared.restore(prepared.signal)
         np.testing.assert_array_equal(restored, image if is_signal else as_pixels(image))
-        # The padded size is the smallest that a grid of positions covers; a signal is padded only in its length.
+        # The padded size is the smallest that a grid of patches covers; a signal is padded only along its
+        # length.
         prepared.dictionary(np.ones((2, *np.atleast_1d(size), *shape[2:])))
         larger = np.subtract(prepared.detail.shape[:2], plane[:2])[int(is_signal) :]
         assert (larger >= 2 * margin).all()
@@ -307,7 +308,7 @@ MASKED = [np.ma.masked_equal([[1.0, 9.0]], 9.0), np.ma.masked_equal(np.uint8([[1
     ],
 )
 def test_an_array_of_more_dimensions_is_no_grey_image(call, shape):
-    """Neither colours nor trials count as several images; the advice does not average transparency."""
+    """Neither colours nor trials are taken for several images; the advice does not average transparency."""
     with pytest.raises(
         ValueError, match=r"colour image .*image\[..., :3\].mean.*list\(images\).*trials\[:, k\]"
     ):

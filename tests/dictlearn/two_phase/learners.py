@@ -1,4 +1,4 @@
-"""Cases for tests of the two-phase network: atoms, signals, and networks and settings of every kind."""
+"""Cases for tests of the two-phase network: atoms and signals, and networks and settings of every kind."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dictlearn import LearningSettings, PaperSteps, TwoPhaseNetwork, UsageSteps, random_dictionary
 from snn import Clock, Exact, NetworkState, RealNeuron, SpikingNetwork, simulate
 
-# Which quantities may be negative: none, as in the paper; atoms; atoms and codes; codes; only signals.
+# Quantities that may be negative: none (as in the paper), atoms, atoms and codes, codes, or only signals.
 SIGNS = {
     "positive": {},
     "signed atoms": {"positive_atoms": False},
@@ -90,9 +90,9 @@ def assert_same(first, second):
 
 
 def observed_by_hand(network, signal, penalty, *, kappa, duration, initial_potential=0.0, weights=None, mask=None, probe=None):  # fmt: skip
-    """Return the observations of each phase as a dict, from single spike times and equations 8.
+    """Return a dict of the observations of each phase, from the times of single spikes and equation 8.
 
-    `probe` is a pair: an atom and its drive.
+    `probe` is a pair: the index of an atom and the drive of its neuron.
     """
     n_inputs, n_atoms = network.n_inputs, network.n_atoms
     weights = np.ones(n_atoms) if weights is None else weights
@@ -177,7 +177,7 @@ RULES = [
 
 @st.composite
 def tasks(draw):
-    """Return settings, a network to start from, a factor of signals, and batches of signals with masks."""
+    """Return settings, an initial network, a factor for the signals, and batches of signals with masks."""
     signs = draw(st.sampled_from(list(SIGNS.values())))
     seed, n_atoms, n_inputs = draw(st.integers(0, 999)), draw(st.integers(2, 9)), draw(st.integers(2, 8))
     rng = np.random.default_rng(seed)

@@ -33,7 +33,7 @@ class ByHand:
         self.drift = np.zeros(learner.network.feedforward.shape)
 
     def learn(self, signals, mask=None):
-        """Return all that the learner must have after the batch, and the objective."""
+        """Return the expected attributes of the learner after the batch, and the objective."""
         learner, settings, steps = self.learner, self.learner.settings, self.learner.settings.rule
         network, kappa, n_before = learner.network, settings.kappa, learner.n_samples
         f, b, h = network.feedforward, network.feedback, network.lateral
@@ -49,12 +49,13 @@ class ByHand:
         known = np.ones(signals.shape) if mask is None else mask.astype(float)
         signals = learner.scale * np.where(known, signals, 0.0)
 
-        # Observations of neurons, for signals and for probes.
+        # Observe the neurons, for signals and for probes.
         run = {"kappa": kappa, "duration": settings.duration, "initial_potential": settings.initial_potential}
         names = ("n_spikes", "input_rate", "coding_rate", "input_current", "coding_current", "coding_trace")
         rows, probed = [], []
         for k in range(n_signals):
-            on_clock = isinstance(settings.time, Clock)  # in exact time inputs of masked samples fire
+            # In exact time, the inputs of samples with masks fire.
+            on_clock = isinstance(settings.time, Clock)
             if settings.inputs == "graded" and (known[k].all() or on_clock):
                 alone = replace(learner.batch(1), probed=np.empty(0, dtype=int), probe_drive=np.empty(0))
                 found = alone.run(learner.synapses, signals[[k]] / learner.scale, known[[k]] > 0.0)
@@ -98,7 +99,7 @@ class ByHand:
             g_h += (1.0 - kappa) * unknown @ f.T
         g_d, codes = g_d[:n_signals], a[:n_signals]
 
-        # Steps and decay.
+        # Compute the steps and the decay of the weights.
         energy = settings.amplitude**2
         share = known.mean(axis=1, keepdims=True)
         used = (share * np.square(codes)).sum(axis=0) / energy
@@ -141,7 +142,7 @@ class ByHand:
             decay = self.mean_cost * thresholds.mean() if steps.decay is None else steps.decay * energy
             keep = max(1.0 - step[0] * decay, 0.0) ** n_signals * np.ones(n_atoms)
 
-        # Equations 11 and 12, and 26 to 28.
+        # Update the weights by equations 11 and 12, and 26 to 28.
         change = (step * codes).T @ g_d / kappa
         new_f, new_b = keep[:, None] * f - change, (keep[:, None] * b.T - change).T
         new_f, new_b = np.maximum(new_f, least), np.maximum(new_b, least)
@@ -218,7 +219,7 @@ class ByHand:
         }
 
     def missed(self, missing, least):
-        """Return a pattern for each sample, largest residual first, drawn towards other residuals."""
+        """Return a pattern for each sample, largest residual first, each drawn towards other residuals."""
         found = []
         for worst in sorted(range(len(missing)), key=lambda k: -np.linalg.norm(missing[k])):
             pattern = missing[worst]
@@ -292,9 +293,9 @@ def test_a_batch_changes_a_learner_as_the_equations_say(task, replaced):
 
 @pytest.mark.parametrize("signs", ["positive", "signed atoms and codes"])
 def test_the_history_has_the_means_of_each_thousand_samples(signs):
-    """Zero signals have no disturbance; other means are over all signals."""
+    """The disturbance is a mean over nonzero signals; other means are over all signals."""
     signs = SIGNS[signs]
-    rule = UsageSteps(lateral_gain=0.6)  # of batches so large that the projection solves for the atoms
+    rule = UsageSteps(lateral_gain=0.6)  # batches are so large that the projection solves a system of atoms
     settings = LearningSettings(
         penalty=0.05, duration=2.0, time=Exact(), kappa=0.3, inputs="spiking", rule=rule, **signs
     )

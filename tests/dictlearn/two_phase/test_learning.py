@@ -122,7 +122,7 @@ def test_every_way_of_learning_lowers_the_objective(way, masked):
 @pytest.mark.thorough
 @pytest.mark.parametrize("signs", ["positive", "signed atoms"])
 def test_planted_dictionary_is_recovered_from_random_starts(signs):
-    """One or two atoms may be missing.  Two channels do not suit signed atoms, which add and cancel."""
+    """One or two atoms may not be found. Two channels do not suit signed atoms, which add and cancel."""
     atoms, signals = planted(24, 32, 2000, SIGNS[signs])
     settings = replace(settings_of("usage" if signs == "positive" else signs), batch_size=32)
     learned = [learn(signals, 20_000, settings, 24, rng=rng) for rng in range(4)]
@@ -147,7 +147,7 @@ def unit_of(settings, unit):
 
 @each_way
 def test_what_is_the_same_changes_no_bit(way):
-    """The unit of signals, threads, equal penalties per atom, full masks and hidden values have no effect."""
+    """Threads, units, equal penalties, full masks and hidden values do not change what is learned."""
     settings, signals = settings_of(way), data_of(way)[1]
     mask = np.random.default_rng(5).uniform(size=signals.shape) < 0.6
     expected = learn(signals, 64, settings)
@@ -171,14 +171,14 @@ def test_what_is_the_same_changes_no_bit(way):
 
 
 def test_the_form_of_the_signals_changes_nothing(data):
-    counts = np.round(256.0 * data[1])  # the same numbers in every type
+    counts = np.round(256.0 * data[1])  # integers that every type represents exactly
     expected = learn(counts, 64)
     for values in (np.asfortranarray(counts, dtype=np.float32), counts.astype(np.int16), counts.tolist()):
         assert_same(learn(values, 64), expected)
 
 
 def test_scale_start_and_seed(data):
-    """The root mean square norm, with a mask that of the known values per input, becomes the amplitude."""
+    """The root mean square norm sets the scale, with a mask the norm of the known values per input."""
     signals = np.array([[3.0, 4.0], [0.0, 4.0], [1.0, 0.0]])
     mask = np.array([[True, True], [False, True], [True, False]])
     for unit in (1.0, 1e149, 1e-149):  # squares of these leave the range of floats
@@ -196,7 +196,7 @@ def test_scale_start_and_seed(data):
         np.testing.assert_allclose(
             atoms, entries / np.linalg.norm(entries, axis=1, keepdims=True), rtol=1e-14
         )
-    # A dictionary is brought to unit norms, and makes a consistent network; a network stays as it is.
+    # A dictionary as a start gets unit norms and a consistent network; a network as a start stays as it is.
     learner = new_learner(data[1], penalty=0.1, start=3.0 * data[0])
     np.testing.assert_allclose(learner.dictionary, data[0], rtol=0, atol=1e-15)
     np.testing.assert_allclose(learner.network.lateral, data[0] @ data[0].T, rtol=0, atol=1e-14)
@@ -215,7 +215,7 @@ def test_sizes_at_the_edge(data, n_signals, n_atoms, n_samples):
     assert learner.n_samples == n_samples
     np.testing.assert_allclose(np.linalg.norm(learner.dictionary, axis=1), 1.0, rtol=1e-14)
     np.testing.assert_array_equal(learn(data[1][:, :1], 20, n_atoms=2).dictionary, [[1.0], [1.0]])
-    # Ten times the signals, by default.
+    # The default number of samples is ten times the number of signals.
     assert learn_dictionary(data[1][:3], 2, penalty=0.1, rng=0).n_samples == 30
 
 
@@ -256,9 +256,9 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
     assert left.dead_atoms.tolist() == [8, 9]
     assert left.n_replaced == 0
     np.testing.assert_allclose(left.dictionary[8:], start[8:], atol=1e-12)
-    assert replaced.dead_atoms.size == 0  # their silence is counted anew
+    assert replaced.dead_atoms.size == 0  # the silence of replaced atoms is counted from zero
     assert replaced.n_replaced == 2
-    # A thousand samples, or ten for each atom if that is more.
+    # An atom is dead after a thousand samples without a spike, or ten for each atom if that is more.
     many = TwoPhaseLearner(network_of({}, 120, 4), USAGE, scale=1.0)
     many.last_fired[:3] = [-1200, -1199, -1201]
     assert many.dead_atoms.tolist() == [0, 2]
@@ -266,7 +266,7 @@ def test_atoms_silent_for_a_thousand_samples_are_reported_and_replaced(way):
 
 @pytest.mark.parametrize("positive_code", [True, False])
 def test_one_of_two_similar_atoms_is_given_away(positive_code):
-    """Two learned atoms share one true atom, up to sign if codes have signs, and none has another."""
+    """The start has true atom 3 twice, the second time negated if codes have signs, and atom 7 is missing."""
     rng = np.random.default_rng(0)
     atoms = random_dictionary(40, 30, positive=False, rng=1)
     codes = np.where(rng.uniform(size=(3200, 40)) < 0.1, rng.uniform(0.5, 1.0, (3200, 40)), 0.0)
@@ -294,19 +294,20 @@ def test_atoms_are_similar_only_beyond_what_their_spread_allows():
     pair = atoms.copy()
     pair[4] = pair[21] + 0.05 * rng.standard_normal(40)
     assert similar(atoms) == []
-    assert similar(pair) == similar(3.0 * pair) == [21]  # which fired for fewer signals
+    assert similar(pair) == similar(3.0 * pair) == [21]  # atom 21 fired for fewer signals
     pair[4] *= -1.0
     assert similar(pair) == []
     assert similar(pair, positive_code=False) == [21]
-    assert similar(pair[[4, 21, *range(5, 17)]], positive_code=False) == []  # too few to know
-    # If many atoms are alike, as for photographs, a similar pair is no exception.
+    assert similar(pair[[4, 21, *range(5, 17)]], positive_code=False) == []  # 14 atoms are too few to judge
+    # If many atoms are alike, as those of photographs, a similar pair is no exception.
     groups = np.repeat(atoms[:10], 3, axis=0) + 0.05 * rng.standard_normal((30, 40))
     assert similar(groups) == []
-    # Among many atoms, all pairs are found at once, the most similar first, and no atom is replaced twice.
+    # Among many atoms, all similar pairs are found at once, the most similar first; no atom is replaced
+    # twice.
     many = random_dictionary(120, 40, positive=False, rng=3)
     many[5], many[8], many[9] = many[50], many[70] + 0.01, many[70] - 0.01
     assert similar(many)[:2] == [50, 70]
-    # A pair of which one is on trial, or has just been, is passed over.
+    # A pair is passed over if one of its atoms is on trial, or has just been.
     assert 50 not in similar(many, free=np.arange(120) != 5)
 
 
@@ -321,18 +322,19 @@ def test_atoms_are_weak_only_beyond_what_their_spread_allows():
     low = np.r_[sizes[:39], -2.0]
     assert weak(sizes) == []
     assert weak(low) == weak(low + 5.0) == [39]
-    assert weak(-low) == []  # large codes are no reason to begin anew
-    assert weak(low, share=0.3) == []  # its average has not let go: signals have not changed
-    assert weak(low, share=np.where(np.arange(40) < 37, 1.0, 0.2)) == []  # three of forty let go by chance
+    assert weak(-low) == []  # large codes never make an atom weak
+    assert weak(low, share=0.3) == []  # the averages have not fallen: signals have not changed
+    # Low averages of three of forty atoms are chance.
+    assert weak(low, share=np.where(np.arange(40) < 37, 1.0, 0.2)) == []
     assert weak(low, share=np.where(np.arange(40) < 36, 1.0, 0.2)) == [39]
-    assert weak(low, np.r_[n_fired[:39], 20]) == []  # it had too little time
-    assert weak(low[-14:], n_fired[-14:]) == []  # too few to know
-    # A few large codes, as photographs have them, widen what is usual.
+    assert weak(low, np.r_[n_fired[:39], 20]) == []  # the atom fired too rarely to be judged
+    assert weak(low[-14:], n_fired[-14:]) == []  # 14 atoms are too few to judge
+    # A few large code sizes, as with photographs, widen the range that counts as usual.
     assert weak(np.r_[low, 1.5, 2.0, 2.5], rng.integers(50, 90, 43)) == []
 
 
 def test_a_rule_may_be_changed_and_the_weights_be_looked_at_at_any_time(data):
-    """The next rule has no memory yet; reading the consistency does not disturb a batch that will run."""
+    """A new rule begins without memory, and reading the consistency does not disturb the next batch."""
     learner = learn(data[1], 32, replace(USAGE, rule=PaperSteps()))
     before = learner.dictionary
     learner.settings = USAGE
@@ -363,7 +365,7 @@ def test_a_weak_atom_keeps_its_weights_and_begins_anew(is_on):
     signals = np.where(rng.uniform(size=(3200, 40)) < 0.1, rng.uniform(0.5, 1.0, (3200, 40)), 0.0) @ atoms
     settings = LearningSettings(penalty=0.1, positive_atoms=False, replacement=is_on)
     usual = learn(signals, 3168, settings, start=atoms)
-    usual.memory["averaged"][8:12] = 0.01  # signals have changed
+    usual.memory["averaged"][8:12] = 0.01  # as if the signals had changed
     weak = copy.copy(usual)
     weak.memory["usage"][7] *= 0.5
     weak.memory["averaged"][7] = 0.01
@@ -376,7 +378,7 @@ def test_a_weak_atom_keeps_its_weights_and_begins_anew(is_on):
     assert usual.memory["movement"][7] > 0.0
     assert (weak.memory["usage"][7] == weak.memory["movement"][7] == weak.n_fired[7] == 0.0) == is_on
     if is_on:
-        row = weak.synapses.feedback_rows[7]  # and no average of what it was
+        row = weak.synapses.feedback_rows[7]  # the atom is its new row, without an average of its old rows
         np.testing.assert_allclose(weak.dictionary[7], row / np.linalg.norm(row), rtol=1e-12)
 
 
@@ -393,14 +395,14 @@ def test_one_warning_where_all_atoms_die(data, recwarn):
 
 
 def test_codes_of_most_atoms_cause_a_warning():
-    """With bytes and the penalty for unit-norm signals, atoms are noise; a tenth of the norm is good."""
+    """For bytes, the penalty of unit norms gives atoms of noise; a tenth of the norm is a good penalty."""
     signals = np.random.default_rng(0).integers(-128, 128, (200, 20)).astype(np.float64)
     settings = LearningSettings(penalty=0.1, positive_atoms=False, positive_code=False)
     with pytest.warns(IllPosedWarning, match="1[5-9] of 20 atoms.*a tenth of the signals' norm, 3[0-9]"):
         learn_dictionary(signals, 20, settings=settings, n_samples=1600, rng=0)
 
 
-# On the paper's clock a neuron fires once a step at most: it cannot run away.
+# On the clock of the paper, a neuron fires at most once per step and cannot run away.
 @pytest.mark.parametrize("way", ["usage", "paper", "signed atoms and codes"])
 def test_a_runaway_keeps_the_weights(way):
     settings, (atoms, signals) = replace(settings_of(way), duration=50.0, weight_format=None), data_of(way)
@@ -493,7 +495,7 @@ def on_grid(weights, bits, exponent, sign="non-negative"):
 def test_weights_are_on_the_grid_after_every_batch(
     data, steps, bits, exponent, sign, between, lateral, rounding
 ):
-    """This also holds at the start and after replacements; thresholds are at least 0.05."""
+    """Weights are on the grid also at the start and after replacements; thresholds are at least 0.05."""
     weight_format = FixedPoint(bits=bits, exponent=exponent, sign=sign, rounding=rounding)
     signs = {} if sign == "non-negative" else SIGNS["signed atoms and codes"]
     settings = LearningSettings(penalty=0.05, batch_size=16, weight_format=weight_format, rule=steps, **signs)
@@ -515,7 +517,7 @@ def test_weights_are_on_the_grid_after_every_batch(
 
 @pytest.mark.parametrize("rounding", ["nearest", "stochastic"])
 def test_one_batch_is_the_exact_update_rounded(data, rounding):
-    """Nearest rounds to the closest number of the grid, stochastic to one of its two neighbours."""
+    """`nearest` rounds to the closest number of the grid, `stochastic` to one of the two neighbours."""
     weight_format = replace(STOCHASTIC, rounding=rounding)
     learner = new_learner(data[1], 8, settings=replace(USAGE, weight_format=weight_format), rng=3)
     exact = copy.deepcopy(learner)
@@ -549,7 +551,7 @@ def test_stochastic_rounding_is_right_on_average_and_follows_its_seed():
 
 
 def test_weights_beyond_the_range_are_counted(data):
-    network = TwoPhaseNetwork.consistent(1.9 * data[0])  # thresholds of 3.6, and some weights above 1
+    network = TwoPhaseNetwork.consistent(1.9 * data[0])  # thresholds become 3.6, and some weights exceed 1
     nearest = replace(USAGE, weight_format=replace(STOCHASTIC, rounding="nearest"))
     learner = TwoPhaseLearner(network, nearest, scale=5.0)
     beyond = 2 * np.count_nonzero(network.feedforward > 255.5 / 256)

@@ -47,7 +47,7 @@ def optimum(network, signals, mask=None, penalty=PENALTY, weights=None):
 @examples(25)
 @given(task=tasks(), masked=st.booleans(), strength=st.sampled_from([0.0, 0.05]), data=st.data())
 def test_phases_are_what_single_spikes_say(task, masked, strength, data):
-    """Each signal has the result of its own run, with any other signals in the batch."""
+    """The result of a signal is that of its own run, whatever other signals are in the batch."""
     settings, network, _, batches = task
     signals = 3.0 * batches[0][0][:4]
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -97,9 +97,9 @@ def assert_same_phases(phases, others, rows=slice(None), sign=1.0, *, is_same=Tr
 @examples(10)
 @given(signs=signs_drawn, time=st.sampled_from(list(TIMES.values())), masked=st.booleans())
 def test_nothing_else_changes_a_row(signs, time, masked):
-    """Other signals, threads and unknown values have no effect; a mask of only True has none but rounding.
+    """Other signals, threads and unknown values change nothing; a mask of only True changes the rounding.
 
-    A network with masks has predicting neurons besides, and windows are planned for all neurons.
+    A network with masks also has predicting neurons, and the windows are planned for all neurons.
     """
     network, signals = network_of(signs, strength=0.03), signals_for(signs, 70)
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7
@@ -126,7 +126,7 @@ def test_nothing_else_changes_a_row(signs, time, masked):
 @each_sign
 @pytest.mark.parametrize("gamma", [0.0, 0.7])
 def test_weights_of_all_populations(signs, gamma):
-    """They are F, -(H - diag H) and gamma B, with the signs of the neurons of pairs."""
+    """The weights are F, -(H - diag H) and gamma B, with the signs of the neurons in pairs."""
     network, (signal, *_) = network_of(signs, strength=0.03), signals_for(signs)
     spiking = network.spiking_network(signal, penalty=PENALTY, gamma=gamma)
     sign_in = np.array([1.0, -1.0] if signs else [1.0])
@@ -198,7 +198,7 @@ def test_signals_too_large_for_their_spikes_are_named():
     signals[3] = 1e8
     with pytest.raises(ValueError, match="signal 3 of this batch"):
         network.run(signals, penalty=PENALTY)
-    # The limit is on spikes: 10,000,000 in a phase, of inputs and of the atom that they excite most.
+    # A phase may have 10,000,000 spikes of the inputs and of the atom that the inputs excite most.
     one = TwoPhaseNetwork.consistent([[1.0]])
     for n_spikes, outcome in (
         (0.99e7, nullcontext()),
@@ -253,7 +253,7 @@ def observed_with_graded_inputs(network, signals, kappa, duration, time=None, ma
 @each_sign
 @pytest.mark.parametrize("time", [Clock(1 / 16), Exact()])
 def test_a_probe_fires_alone_in_one_phase(signs, time):
-    """A signal runs in the same batch; gradients are exact for the probe's effect on other neurons, too."""
+    """A signal runs in the same batch; gradients are exact also for the probe's effect on other neurons."""
     network = network_of(signs, strength=0.02)
     f, b, h = network.feedforward, network.feedback, network.lateral
     settings = LearningSettings(
@@ -265,7 +265,7 @@ def test_a_probe_fires_alone_in_one_phase(signs, time):
     probed, codes, rounding = batch.probed, observed.codes[1:], {"rtol": 0, "atol": 1e-12}
     sizes = codes[np.arange(3), probed]
     assert (np.abs(settings.duration * sizes - 3.0) < 1.0).all()
-    if network.positive_code:  # else what inhibits a neuron excites the other of its pair
+    if network.positive_code:  # otherwise, to inhibit a neuron excites the other neuron of its pair
         np.testing.assert_array_equal(observed.n_spikes[1:], 3)
         np.testing.assert_array_equal(observed.fired[1:], np.eye(network.n_atoms, dtype=bool)[probed])
         assert np.count_nonzero(codes) == 3
@@ -278,12 +278,12 @@ def test_a_probe_fires_alone_in_one_phase(signs, time):
 def test_graded_inputs_pass_on_their_currents(signs):
     """Codes agree with a literal twin and the LASSO; gradients are exact for any weights."""
     signals = 3.0 * signals_for(signs)
-    # Use few atoms and weak feedback: otherwise coherent atoms fire in another order.
+    # With few atoms and weak feedback, coherent atoms fire in the same order as those of the twin.
     few = network_of(signs, 3, strength=0.02)
     for signal in signals:
         twin = literal_graded(few, signal, kappa=0.1, duration=20.0)
         observed = observed_with_graded_inputs(few, signal[np.newaxis], 0.1, 20.0)
-        assert np.abs(observed.codes[0] - twin).max() < 2.0 / 20.0  # two spikes
+        assert np.abs(observed.codes[0] - twin).max() < 2.0 / 20.0  # the codes differ by less than two spikes
     network = network_of(signs, strength=0.02)
     f, b, h = network.feedforward, network.feedback, network.lateral
     observed, rounding = observed_with_graded_inputs(network, signals, 0.4, 20.0), {"rtol": 0, "atol": 1e-9}
@@ -355,7 +355,7 @@ def test_updates_from_counts_become_gradients(signs, masked):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_one_hopeless_signal_leaves_the_codes_of_the_others():
-    """Patches of a photograph are atoms and signals, on a clock of 1/4: one signal runs away at any step."""
+    """Atoms and signals are patches of a photograph; on a clock of 1/4 one signal runs away at any step."""
     patches = remove_mean(random_patches([photograph(120, 160)], 8, 12, rng=1))[0]
     atoms = normalise(remove_mean(random_patches([photograph(160, 220)], 8, 128, rng=5))[0])[0]
     problem = LassoProblem(atoms, patches, 0.03 * penalty_max(atoms, patches).max())

@@ -22,7 +22,7 @@ from tests.dictlearn.two_phase.test_resuming import begun
 
 @pytest.mark.parametrize("way", ["usage", "paper", "counts", "spiking", "signed atoms and codes"])
 def test_a_batch_run_in_parts_is_the_batch(way):
-    """As on workers, parts of its rows, probes among them, are run and joined for one update."""
+    """As on workers, parts of the rows, with probes among them, run and are joined for one update."""
     settings, signals = settings_of(way), data_of(way)[1]
     mask = np.random.default_rng(7).uniform(size=signals.shape) < 0.7
     mask[:7] = True  # a part without unknown inputs
@@ -46,7 +46,7 @@ def test_a_batch_run_in_parts_is_the_batch(way):
 
 @pytest.mark.parametrize("is_consistent", [True, False])
 def test_weights_with_feedback_of_more_atoms_than_a_block(is_consistent):
-    """H - kappa F B and the consistency agree with NumPy."""
+    """The weights H - kappa F B and the consistency agree with those of NumPy."""
     rng, n_atoms, n_inputs = np.random.default_rng(0), 2 * LATERAL_BLOCK + 9, LATERAL_BLOCK + 5
     atoms, signals = rng.random((n_atoms, n_inputs)) ** 4, rng.random((64, n_inputs)) ** 8
     atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
@@ -97,7 +97,7 @@ def test_a_graded_run_that_pauses_anywhere_is_the_run(way, share):
 
 
 def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces():
-    """Its own spikes decide, so that pauses and threads do not change the message."""
+    """A row's own spikes decide whether it runs away, so pauses and threads do not change the message."""
     network = network_of(SIGNS["signed atoms"], 12, 8, 0.0)
     exciting = 1.5 * np.eye(12) - 0.5  # each neuron excites all others
     wild = TwoPhaseNetwork(network.feedforward, network.feedback, exciting, *network.signs)
@@ -116,7 +116,7 @@ def test_the_first_row_that_runs_away_on_a_clock_is_named_whatever_the_pieces():
     n_rows=st.sampled_from([1, 7, 60, 90]), n_atoms=st.sampled_from([2, 30, 80, 100]), seed=st.integers(0, 99)
 )
 def test_lateral_weights_are_projected_as_the_formula_says(n_rows, n_atoms, seed):
-    """H - G^T L (L A A^T L + epsilon I)^-1 L A / kappa, by systems of rows or of atoms, of any size."""
+    """The result is H - G^T L (L A A^T L + epsilon I)^-1 L A / kappa, by systems of rows or of atoms."""
     rng = np.random.default_rng(seed)
     synapses = network_of(SIGNS["signed atoms and codes"], n_atoms, 5, 0.1, seed).synapses()
     codes = rng.standard_normal((n_rows, n_atoms)) * (rng.random((n_rows, n_atoms)) < 0.3)
@@ -132,7 +132,7 @@ def test_lateral_weights_are_projected_as_the_formula_says(n_rows, n_atoms, seed
 
 
 def test_threads_return_results_in_order_and_end_at_an_error():
-    """The error may come in this thread or another; Ctrl-C waits for no thread."""
+    """The error may be raised in this thread or another one; Ctrl-C does not wait for any thread."""
     stop = threading.Event()
     assert in_threads(lambda k: 2 * k, range(4), stop) == [0, 2, 4, 6]
     assert in_threads(lambda k: k, [3], stop) == [3]

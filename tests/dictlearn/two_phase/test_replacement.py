@@ -54,7 +54,7 @@ def begin_trial(learner, atom, pattern, *, activity=1.0):
     trials.activity[atom] = 0.0
 
 
-@pytest.mark.parametrize("way", sorted({*WAYS} - {"rates"}))  # rates are too noisy for long trials
+@pytest.mark.parametrize("way", sorted({*WAYS} - {"rates"}))  # codes by rates are too noisy for long trials
 def test_a_pattern_that_is_worth_nothing_is_never_shown_and_the_old_atom_comes_back(way):
     settings = replace(SETTINGS, **WAYS[way])
     atoms, signals, _ = planted(1024, positive=settings.positive_atoms)
@@ -71,7 +71,7 @@ def test_a_pattern_that_is_worth_nothing_is_never_shown_and_the_old_atom_comes_b
         assert learner.dictionary[5] @ shown > 0.9
     assert (learner.replacement.n_lost, learner.n_replaced) == (1, 0)
     assert learner.n_samples == 64 + LEAST_TRIAL // 2
-    for name in memory.keys() & learner.memory.keys():  # arrays that hold a start are gone by now
+    for name in memory.keys() & learner.memory.keys():  # arrays that hold a start no longer exist
         np.testing.assert_array_equal(learner.memory[name][5], memory[name])
     learner.learn(signals[:32])
     assert not learner.memory["held"].any()
@@ -183,7 +183,7 @@ def test_no_atom_is_lost_in_the_last_batches(passes):
 
 
 def test_dictionaries_follow_signals_that_change():
-    """The average in `dictionary` forgets what the weights have left."""
+    """`dictionary` is an average over time, which forgets old signals as the weights do."""
     sizes = {"n_atoms": 16, "n_inputs": 12}
     (_, old, _), (_, new, _) = planted(30_000, **sizes), planted(13_000, rng=1, **sizes)
     new = new @ np.linalg.qr(np.random.default_rng(2).standard_normal((12, 12)))[0]

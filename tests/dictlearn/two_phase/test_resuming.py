@@ -1,4 +1,4 @@
-"""Nothing of what was learned is lost: copies, files, checkpoints, threads, parts, callbacks, Ctrl-C, full disks."""
+"""Nothing learned is lost by copies, files, checkpoints, threads, parts, callbacks, Ctrl-C or full disks."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -42,7 +42,7 @@ class StopHereError(Exception):
 
 
 def stop_at(patch, n_batches):
-    """Make learning fail before this number of batches is done."""
+    """Make learning fail before `n_batches` batches are done."""
     plain, calls = TwoPhaseLearner.learn_batch, []
 
     def failing(self, *arguments, **options):
@@ -91,7 +91,7 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
     kept = {"settings": replace(settings, replacement=replaced)}
     expected, learner = begun(signals, mask=mask, **kept), begun(signals, mask=mask, **kept)
     for each in (expected, learner):
-        each.last_fired[:2] = 0 if how in ("file", "checkpoint") else -990  # atoms are replaced in between
+        each.last_fired[:2] = 0 if how in ("file", "checkpoint") else -990  # these two atoms will be replaced
     fresh = copy.deepcopy(learner)
     continued(expected, signals, **options)
     path = tmp_path_factory.mktemp("learner") / "learner.npz"
@@ -113,20 +113,20 @@ def test_a_run_that_stopped_anywhere_goes_on_bit_for_bit(
         before = learner
         make = {"copy": copy.deepcopy, "pickle": lambda one: pickle.loads(pickle.dumps(one))}[how]
         learner = make(before)
-        if n_batches:  # a copy has arrays of its own
+        if n_batches:  # learning by the original must not change its copy
             before.learn(signals[:16])
     continued(learner, signals, **options, **saved)
     assert_same(learner, expected)
     assert learner.rounding_seed == expected.rounding_seed
     assert learner.settings == expected.settings
-    # Also what no figure shows yet: the next thousand samples.
+    # Learning goes on for a thousand samples, to compare state that no reported number shows yet.
     for each in (learner, expected):
         each.learn(np.resize(signals, (1000, 12)))
     assert_same(learner, expected)
 
 
 def test_every_epoch_shows_every_signal_once_in_an_order_of_its_seed(signals, monkeypatch):
-    """The last epoch is cut short; learning is also continued from the middle of an epoch."""
+    """The last epoch is cut short, and learning also continues from the middle of an epoch."""
     shown, plain = [], Batch.run
     monkeypatch.setattr(
         Batch,
@@ -155,7 +155,7 @@ def test_callback_sees_the_learner_and_may_stop_it(signals, tmp_path):
     assert_same(TwoPhaseLearner.load(tmp_path / "learner.npz"), stopped)
     resumed = learn(signals, 1100, **options)
     assert_same(resumed, learn(signals, 1100))
-    assert_same(learn(signals, 1100, **options), resumed)  # with nothing left to do
+    assert_same(learn(signals, 1100, **options), resumed)  # the second call has nothing left to do
     for again in (lambda: learn(signals, 1000, **options), lambda: continued(resumed, signals, 1000)):
         with pytest.raises(ValueError, match="1,100 samples already"):
             again()
@@ -174,13 +174,13 @@ def test_checkpoints_are_written_as_often_as_asked(signals, tmp_path):
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs an interval timer")
 def test_ctrl_c_leaves_whole_batches(signals):
-    """Weights are those after a whole batch, for an interrupt at any time."""
+    """After an interrupt at any time, the weights are those after a whole batch."""
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     learner = begun(signals)
-    learner.learn(signals[:1])  # compiled
+    learner.learn(signals[:1])  # compiles the kernels
     expected = copy.deepcopy(learner)
     try:
-        # Signal again after seconds: Python ignores errors raised during garbage collection.
+        # The timer repeats, because Python ignores errors that are raised during garbage collection.
         signal.setitimer(signal.ITIMER_REAL, 0.0319, 5.0)
         with pytest.raises(KeyboardInterrupt):
             continued(learner, signals, 1_000_000)
@@ -222,7 +222,7 @@ def test_a_shallow_copy_learns_for_itself():
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_stops_a_long_batch_soon(n_jobs):
-    """If threads ended only after their last spike, this took more than a minute."""
+    """If threads ended only after their last spike, the test would take more than a minute."""
     printed, seconds = interrupted(PROGRAM, n_jobs, after=1.0)
     assert printed == "interrupted 64\n"
     assert seconds < 8.0
@@ -232,7 +232,7 @@ def test_huge_amplitudes_are_refused_and_leave_what_was_learned():
     signals = np.random.default_rng(0).standard_normal((32, 5))
     learning = SpikingDictionaryLearning(8, n_jobs=2, random_state=0).partial_fit(signals)
     before = copy.deepcopy(learning.learner_)
-    signals[0] /= 1e300  # the first one is quiet
+    signals[0] /= 1e300  # signal 0 stays small, so that signal 1 is the first that runs away
     with pytest.raises(ValueError, match="signal 1 of this batch"):
         learning.partial_fit(1e300 * signals)
     assert_same(learning.learner_, before)
@@ -252,7 +252,7 @@ def test_settings_survive_as_text():
 
 @dataclass(frozen=True, kw_only=True)
 class Momentum(Rule):
-    """A user's rule: it keeps the last change, and H is F B."""
+    """A rule of a user, which remembers the last change and sets H to F B."""
 
     remembers: ClassVar = {"last": Entry("f", ("atoms", "inputs"))}
     step: float = 0.1
@@ -388,7 +388,7 @@ def test_a_checkpoint_that_no_learner_wrote_is_refused_and_kept(signals, tmp_pat
         for damaged in (whole[:-700], whole[:500] + bytes(500) + whole[1000:], b""):
             path.write_bytes(damaged)
             require_refused("")
-        learner.save(path)  # a learner, but not of learn_dictionary
+        learner.save(path)  # the file of a learner, but not one of `learn_dictionary`
         require_refused("identity")
 
 

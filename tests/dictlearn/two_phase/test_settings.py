@@ -155,7 +155,8 @@ def test_numbers_at_the_edge_are_allowed():
     assert run(initial_potential=0.0, reweighting=[0.0, 1.0])[0].duration == 1.0
     bound = TwoPhaseNetwork(F, B, np.array([[0.05, 1.0], [1.0, 0.05]]))
     assert new_learner(GOOD, penalty=0.1, start=bound).n_atoms == 2
-    # The smallest threshold is 0.05: 7 * 2^-7 reaches it, and 6 * 2^-7 does not.
+    # Thresholds are at least 0.05. The largest weight of three bits is 7 * 2^-7 in the first format,
+    # and 7 * 2^-8 in the second.
     assert (
         settings(weight_format=FixedPoint(bits=3, sign="non-negative", exponent=-7)).weight_format.bits == 3
     )

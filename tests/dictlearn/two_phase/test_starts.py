@@ -1,4 +1,4 @@
-"""Starts: atoms from earlier learning are kept; random ones, and old ones after a change, move on."""
+"""Atoms from earlier learning are kept at the start; random atoms, and old atoms after a change, move on."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_a_start_that_was_learned_before_is_kept(way, inputs, tmp_path):
     for end, most in ((512, 1.01), (4096, 1.002)):
         continue_learning(learner, learned, n_samples=end, rng=1)
         assert objective(learner.dictionary, held_out, settings) < most * before
-        if end == 512:  # a file saves that atoms are held
+        if end == 512:  # the saved file must tell which atoms are held
             learner.save(tmp_path / "learner.npz")
             learner, other = TwoPhaseLearner.load(tmp_path / "learner.npz"), learner
             learner.learn(learned[:32])

@@ -17,7 +17,7 @@ class Objective(BaseObjective):
     min_benchopt_version = "1.7"
     requirements = ["scikit-learn"]  # noqa: RUF012 - benchopt reads plain lists and dicts
     parameters = {"n_atoms": [100], "penalty": [0.1]}  # noqa: RUF012
-    # Online methods count their samples: one iteration is this number of them.
+    # Online methods count samples: an iteration of the benchmark is this number of samples.
     sampling_strategy = "iteration"
     samples_per_iteration = 256
 
@@ -41,7 +41,7 @@ class Objective(BaseObjective):
         if dictionary.min() < 0.0:
             raise ValueError(f"atoms must not be negative; the least entry is {dictionary.min():g}")
         norms = np.linalg.norm(dictionary, axis=1, keepdims=True)
-        # A longer atom would make codes cheaper; an atom of zeros stays unused.
+        # Codes of longer atoms would cost less, so atoms get unit norm; an atom of zeros stays zero.
         atoms = dictionary / np.where(norms > 0.0, norms, 1.0)
         codes = sparse_encode(
             self.held_out, atoms, algorithm="lasso_cd", alpha=self.penalty, positive=True, max_iter=10_000
@@ -56,7 +56,7 @@ class Objective(BaseObjective):
         }
 
     def _gaps(self, atoms, residuals, objectives):
-        """Return how far the codes can be from the best ones: residuals that are scaled to be dual points."""
+        """Return the duality gaps, which bound the errors of codes; dual points are scaled residuals."""
         largest = (residuals @ atoms.T).max(axis=1)
         scales = np.minimum(1.0, self.penalty / np.maximum(largest, 1e-300))[:, np.newaxis]
         distances = ((self.held_out - scales * residuals) ** 2).sum(axis=1)

@@ -1,6 +1,6 @@
 """sparsespike in benchopt's benchmark of the LASSO: a file for the folder `solvers` of benchmark_lasso.
 
-To run it: docs/performance.md, section 8.
+The documentation shows how to run this file: docs/performance.md, section 8.
 """
 
 import warnings
@@ -38,7 +38,7 @@ class Solver(BaseSolver):
 
     def set_objective(self, X, y, lmbd, fit_intercept):
         self.fit_intercept = fit_intercept
-        # The best intercept is the mean of y - X beta: without it, columns and target have mean zero.
+        # The best intercept is the mean of y - X beta. Columns and target without means need no intercept.
         self.means, self.mean = (X.mean(axis=0), y.mean()) if fit_intercept else (0.0, 0.0)
         self.atoms = np.ascontiguousarray((X - self.means).T)
         self.target = (y - self.mean)[np.newaxis]
@@ -50,10 +50,11 @@ class Solver(BaseSolver):
         self.run_once(1e-4)
 
     def run(self, tolerance):
-        # Nothing computed of the dictionary is kept from one run to the next.
+        # Each run computes everything that depends on the dictionary again.
         problem = LassoProblem(self.atoms, self.target, self.penalty)
         with warnings.catch_warnings():
-            # Near the limits of doubles the gap asked for may not be certified; the best code is returned.
+            # Near the limits of doubles the wanted gap may not be certified, and then the best code is
+            # returned.
             warnings.simplefilter("ignore", ConvergenceWarning)
             self.codes = METHODS[self.method](problem, tol=tolerance).codes[0]
 

@@ -6,13 +6,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.datasets import load_sample_images
 
 LUMA = np.array([0.299, 0.587, 0.114])
-LEAST_NORM = 0.1  # of a patch without its mean; the sky teaches nothing
+LEAST_NORM = 0.1  # of a patch without its mean; flatter patches, as of sky, teach nothing
 
 
 class Dataset(BaseDataset):
-    """Patches without mean and of norm one, as positive and negative parts side by side.
+    """Patches without mean and of norm one, as two channels for their positive and negative parts.
 
-    Those held out are of the right-hand fifth of each photograph, the others of the rest.
+    The held-out patches are from the right-hand fifth of each photograph, the other patches from the rest.
     """
 
     name = "Photographs"

@@ -17,7 +17,7 @@ class Dataset(BaseDataset):
 
     def get_data(self):
         rng = np.random.default_rng(0)
-        # Each feature is in a third of the atoms, so that these are far from parallel.
+        # Each feature is part of a third of the atoms, so that the atoms are far from parallel.
         atoms = rng.uniform(size=(self.n_planted, self.n_features))
         atoms *= rng.uniform(size=atoms.shape) < 1.0 / 3.0
         atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
