@@ -77,7 +77,7 @@ class Amid:
 
 
 def interrupted(call, number):
-    """Interrupt a call at one of its places; return the error with its traceback."""
+    """Interrupt a call at one of the places that `n_places` counts; return the error with its traceback."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         Amid(Signal(signal.SIGINT), number).run(call)

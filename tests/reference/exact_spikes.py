@@ -247,7 +247,7 @@ def _replay(weights, bias, threshold, v, h, start, duration, times, neurons, err
                     fires[neurons[later]] = False
                 stop = e
                 break
-        # The tolerance of the instant, from the numbers of neurons that fire; at the end of a run, of all.
+        # The tolerance of the instant, from the numbers of neurons that fire, or of all at the end of a run.
         least, most, earliest, unit = LONGEST_TIE, 0.0, -math.inf, 0.0
         for e in range(position, stop):
             i = neurons[e]

@@ -109,7 +109,7 @@ def least_objective(problem, near):
 
 
 def judged(seed):
-    """Return the faults of the certificates of a problem, and its kind."""
+    """Return the faults of the certificates of a problem, and the kind of the problem."""
     kind, arguments, options, (atoms, signals, counts), rng = drawn(seed)
     wrong = Counter()
     with warnings.catch_warnings():

@@ -41,7 +41,7 @@ def each_method(*but, tols=None, **takes):
     Parameters
     ----------
     *but, **takes
-        As for `methods`.
+        See `methods`.
     tols : dict of str to float, optional
         Tolerances, by name, that replace the finest tolerance of a method.
     """

@@ -130,11 +130,11 @@ def case(form: str, regime: str, about: int, seed: int) -> Case:
 
 
 def _duration(rng, bias, threshold, state) -> float:
-    """Return a time in which drive and currents alone would cause some tens or hundreds of spikes."""
+    """Return a time in which drive and currents, without weights, would cause tens or hundreds of spikes."""
     target = 10.0 ** rng.uniform(0.8, 2.5)
     rate = (np.maximum(bias, 0.0) / threshold).sum()
     if state is not None:
-        # Currents fade within a time constant, but may cause more spikes than that before.
+        # Currents fade within a time constant, but may cause too many spikes before they fade.
         burst = (np.maximum(state.synaptic_current, 0.0) / threshold).sum()
         if burst > MOST_SPIKES / 3.0:
             return target / max(rate, burst)

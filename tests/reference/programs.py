@@ -18,7 +18,7 @@ KINDS = (
     *("infinite bounds", "degenerate vertex", "null space", "scaled variables", "contradicted by equations"),
     *("range in equations", "range in hidden equations"),
 )
-# In these kinds, the Hessian within the equations is zero or has rank one, up to rounding.
+# In programs of these kinds, the Hessian within the equations is zero or has rank one, up to rounding.
 FLAT = ("range in equations", "range in hidden equations")
 INFEASIBLE = ("infeasible", "contradicting equations", "contradicted by equations")
 
@@ -144,7 +144,7 @@ def case(kind, n, seed, *, condition=None) -> Case:
 
 
 class _Numbers:
-    """Random numbers for programs; with few variables, small integers over powers of two."""
+    """Random numbers for programs; with few variables, small integers divided by powers of two."""
 
     def __init__(self, rng, n):
         self.rng, self.n, self.exact = rng, n, n <= 6

@@ -41,7 +41,7 @@ def code_of_counts(problem: LassoProblem, counts: np.ndarray, duration: float, s
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlainRates:
-    """Bounds on the code of spikes counted since rest, for one signal."""
+    """Bounds, for one signal, on the code that counts of spikes since rest give."""
 
     atoms: np.ndarray
     """The atom of each neuron."""

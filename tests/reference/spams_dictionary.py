@@ -31,7 +31,7 @@ def learn_with_spams(
     positive_atoms=True,
     positive_code=True,
 ):
-    """Learn as `learn_with_scikit_learn`; each mark is a run, rounded up to whole batches if possible.
+    """Learn like `learn_with_scikit_learn`; each mark is a run, rounded up to whole batches if possible.
 
     Atoms that SPAMS has learned by a mark do not depend on later samples, except that SPAMS replaces an atom
     that no sample uses by any of the samples.  A batch may include samples of two epochs.

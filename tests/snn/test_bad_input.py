@@ -60,7 +60,7 @@ fixed = partial(FixedPoint, bits=8)
 
 
 def simulator(**changes):
-    """Assign attributes of a simulator, which must not change if the value is refused."""
+    """Assign attributes of a simulator; the simulator must not change if a value is refused."""
     made = Simulator(NETWORK)
     before = made.advance(1.5).state
     for name, value in changes.items():

@@ -283,7 +283,7 @@ def test_rates_swing_where_a_step_is_too_long(step, delay, stable, unstable):
 
 
 def test_counts_in_bins_are_those_of_a_histogram_with_edges_between_steps():
-    """Spikes of a clock lie on the ends of its steps; intervals are whole steps, and some are 0."""
+    """Spikes of a clock lie at the ends of steps; intervals of spikes are whole steps, and some are 0."""
     step, n_steps = 0.1, 1000
     network = SpikingNetwork(np.zeros((3, 3)), [3.0, 7.0, 25.0])
     spikes = simulate(network, n_steps * step, Clock(step), record_spikes=True).spikes

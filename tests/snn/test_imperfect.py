@@ -1,4 +1,4 @@
-"""Imperfect neurons: closed forms, exact expectations of random effects, and Philox's known answers.
+"""Imperfect neurons agree with closed forms and exact expectations, and Philox with known answers.
 
 In test_clock_driven.py every step of imperfect neurons is compared with the slow twin.
 """

@@ -1,4 +1,4 @@
-"""Records whose methods kernels call: choice of the method, recompilation, and refusals."""
+"""Kernels call the right methods of records, are compiled again after changes, and refuse wrong records."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Single kernels: crossings compared with 50 digits, and the memory that compiled functions use."""
+"""Crossings of single kernels agree with 50 digits, and compiled functions free their memory."""
 
 import gc
 import math
@@ -65,7 +65,7 @@ def test_first_crossing_over_a_wide_grid(seed):
             slope = float(bias + current * mpmath.exp(-exact))
             # The last bits of a time limit its precision; the slope turns this into an error of potential.
             assert abs(residual) <= 4 * rounding + 4 * EPS * found * abs(slope), (gap, bias, current)
-            # Effect of a potential's rounding error on the time; near a tangency, a square root.
+            # Effect of a rounding error of the potential on the time, which near a tangency is a square root.
             error = abs(float(found - exact))
             assert error <= 4 * EPS * found + 8 * rounding / slope, (gap, bias, current)
     assert n_crossings > 400

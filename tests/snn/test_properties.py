@@ -343,7 +343,7 @@ def test_a_permutation_of_neurons_permutes_spikes(form, data):
 @examples(6)
 @given(data=st.data(), power=st.integers(-900, 900))
 def test_units_and_the_time_of_day_change_nothing(form, data, power):
-    """Powers of two change no bit, and another unit of potentials no spike."""
+    """Scaling by powers of two changes no bit, and another unit of potentials changes no spike."""
     this = data.draw(networks(form, MODERATE))
     start = this.state or NetworkState.at_rest(len(this.weights))
     expected = recorded(this, known(this))

@@ -141,7 +141,7 @@ def test_no_bit_depends_on_pauses_records_company_and_threads(kind, form, data):
         np.testing.assert_array_equal(again.times, times)
         np.testing.assert_array_equal(again.neurons, neurons)
         require_same(paused, plain)
-    # No bit depends on the other copies, their order, or their ends.
+    # Results of a copy do not depend on other copies, on their order, or on when they end.
     together = this.started(updates_per_call=23)
     together.advance(np.array([7.0, 20.0, 11.0, 0.5]), active=np.array([3, 0, 2]))
     together.advance(np.array([13.0, 20.0, 11.0, 0.5]), active=np.array([1, 0]))

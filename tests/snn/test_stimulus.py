@@ -411,7 +411,7 @@ def test_rows_that_change_after_each_spike_are_networks_made_anew(form, floor, d
 @pytest.mark.parametrize("time", [Exact(), Clock(1 / 8), Clock(1 / 8, DigitalFormat())])
 @pytest.mark.parametrize("n", [40, 1500])
 def test_a_run_goes_on_with_a_changed_row_as_one_of_the_changed_network(time, n):
-    """This includes clocks, and 1,500 neurons, of which an active set is used."""
+    """Runs are exact or on clocks; exact runs of 1,500 neurons use an active set."""
     rng = np.random.default_rng(n)
     matrix = -rng.uniform(0.0, 2.0 / n, (n, n))
     np.fill_diagonal(matrix, 0.0)

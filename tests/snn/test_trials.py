@@ -1,4 +1,4 @@
-"""Spike trains and trials as in a laboratory: counts in bins, intervals, Poisson sources, PSTHs."""
+"""Spike trains and trials, as in a laboratory: counts in bins, intervals, Poisson sources, PSTHs."""
 
 from dataclasses import replace
 from itertools import pairwise

@@ -181,7 +181,7 @@ def test_many_bits_are_the_clock(time_step):
     )
     np.testing.assert_allclose(times, clocked.spikes.times, rtol=1e-12)
     np.testing.assert_array_equal(neurons, clocked.spikes.neurons)
-    # Weights are rounded to 2^-25 of the largest, drives to less, and charge piles up for 400 steps.
+    # Weights are rounded to 2^-25 of the largest weight, drives more finely; errors add up for 400 steps.
     np.testing.assert_allclose(result.state.membrane_potential, clocked.state.membrane_potential, atol=2e-4)
     np.testing.assert_allclose(result.state.synaptic_current, clocked.state.synaptic_current, atol=1e-5)
     np.testing.assert_allclose(result.smooth_rate, clocked.smooth_rate, rtol=1e-9)
