@@ -187,7 +187,7 @@ def _replay(weights, bias, threshold, v, h, start, duration, times, neurons, err
 
     Rows of `seen`: worst error, worst share, ties, undecided; then for each neuron the possible errors of its
     potential and its current by rounding, the possible error of both by rounded times, its largest current.
-    A spike recorded late by d makes the current too small by W d e^-t at time t; the error fades too.
+    A spike recorded late by d has brought W d e^-t too little charge after a time t: this error fades.
     """
     n_neurons, n_spikes = len(bias), len(times)
     loose_v, loose_h, jitter, largest_h = seen[1], seen[2], seen[3], seen[4]
