@@ -1,4 +1,4 @@
-"""A Dask cluster of two processes for tests, and ways to kill them."""
+"""A Dask cluster of two processes for tests, and functions that kill these processes."""
 
 import os
 import signal
@@ -11,12 +11,12 @@ from tests.processes import LIMIT
 
 @contextmanager
 def local_cluster(folder):
-    """Yield a client, not the default one, of two worker processes with one thread each."""
+    """Yield a client, which is not the default client, of two worker processes with one thread each."""
     reason = "needs the extra: pip install 'sparsespike[dask]'"
     distributed = pytest.importorskip("distributed", reason=reason)
     dask = pytest.importorskip("dask", reason=reason)
     with (
-        # A killed worker may take long to restart: by default it is given up after 15 s.
+        # A killed worker may take long to restart, but by default Dask gives up after 15 s.
         dask.config.set({"distributed.deploy.lost-worker-timeout": LIMIT}),
         distributed.LocalCluster(
             n_workers=2,

@@ -16,7 +16,7 @@ settings.load_profile("reproducible")
 
 @pytest.fixture(autouse=True)
 def figures_are_closed():
-    """Close the figures that a test leaves open; a picture without given axes makes one."""
+    """Close the figures that a test leaves open, such as those of pictures without given axes."""
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")

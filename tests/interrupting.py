@@ -1,4 +1,4 @@
-"""Ctrl-C at any place where CPython checks for signals, and checks that it leaves nothing behind."""
+"""Helpers that send Ctrl-C wherever CPython checks for signals, and check that nothing is left behind."""
 
 import _thread
 import dis
@@ -19,19 +19,19 @@ from snn import _interrupts
 from snn.base import checks
 from tests.processes import LIMIT
 
-# Folders with code in which interrupts are sent: this project, and parts of the standard library it runs.
+# Interrupts are sent in code of these folders: this project, and the parts of the standard library it runs.
 FOLDERS = (
     *(str(Path(__file__).parents[1] / name) for name in ("snn", "solvers", "dictlearn")),
     contextmanager.__code__.co_filename,
     enum.__file__,
 )
-# CPython checks for signals at the end of these instructions, or at the start of a function that they call.
+# CPython checks for signals at the end of these instructions, or at the start of the function they call.
 LOOKING = ("CALL", "JUMP_BACKWARD", "POP_JUMP_BACKWARD", "RESUME")
 NOT_LOOKING = ("CALL_INTRINSIC", "JUMP_BACKWARD_NO_INTERRUPT")
 
 
 class Signal(int):
-    """A signal that is sent when `sent` is read; this happens in C, which is no place for an interrupt."""
+    """A signal that is sent when `sent` is read: reading runs in C, where no interrupt can happen."""
 
     sent = property(_thread.interrupt_main)
 
@@ -52,8 +52,8 @@ class Amid:
         self.event, self.number, self.count = event, number, 0
 
     def run(self, call):
-        sys._getframe().f_trace_opcodes = True  # Python 3.12 looks for one when tracing begins
-        # An interrupt within a callback of the garbage collector, as Hypothesis has one, would be swallowed.
+        sys._getframe().f_trace_opcodes = True  # Python 3.12 needs this when tracing begins
+        # A callback of the garbage collector, such as that of Hypothesis, would swallow an interrupt.
         callbacks, gc.callbacks[:] = list(gc.callbacks), []
         try:
             sys.settrace(self._trace)
@@ -65,11 +65,11 @@ class Amid:
     def _trace(self, frame, event, _):
         if not frame.f_code.co_filename.startswith(FOLDERS):
             return None
-        frame.f_trace_opcodes = True  # from Python 3.13 on at the first line, when the frame has a function
+        frame.f_trace_opcodes = True  # from Python 3.13 on effective at the first line, when f_trace is set
         if event == "opcode" and frame.f_lasti in _places(frame.f_code):
             self.count += 1
             if self.count == self.number:
-                # Only a new frame, at whose beginning signals are looked for, is to call this once more.
+                # After this only a new frame may call the tracer, because CPython checks for signals there.
                 frame.f_trace = None
                 _ = self.event.sent
                 return None
@@ -77,7 +77,7 @@ class Amid:
 
 
 def interrupted(call, number):
-    """Interrupt a call at one of its places; return the error with its traceback."""
+    """Interrupt a call at one of the places that `n_places` counts; return the error with its traceback."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         Amid(Signal(signal.SIGINT), number).run(call)
@@ -96,7 +96,7 @@ def n_places(call):
 
 
 class Standstill(Amid):
-    """A tracer that waits at a place where no lock is held, until it may continue."""
+    """A tracer that waits at a place where no lock is held, until `leave` is set."""
 
     def __init__(self, number):
         super().__init__(self, number)

@@ -1,4 +1,4 @@
-"""Helpers for other processes, with time limits that a busy machine does not reach."""
+"""Helpers that run other processes, with time limits that a busy machine does not reach."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-# Seconds after which a process counts as hanging, even on a machine that compiles for others.
+# Seconds after which a process counts as hanging, even if the machine is busy compiling.
 LIMIT = 1500.0
 
 
 def run_python(*arguments, returns=0, cwd=ROOT, **environment) -> subprocess.CompletedProcess:
-    """Run Python with these arguments and variables of the environment; return what it printed."""
+    """Run Python with the given arguments and environment variables; return the finished process."""
     ran = subprocess.run(
         [sys.executable, *map(str, arguments)],
         cwd=cwd,
@@ -35,7 +35,7 @@ def run_python(*arguments, returns=0, cwd=ROOT, **environment) -> subprocess.Com
 def interrupted(program: str, *arguments, after: float = 0.5) -> tuple[str, float]:
     """Run a program that prints "ready", and interrupt it some seconds later.
 
-    Return what it prints after that line, and the seconds of the processor that it took from then on.
+    Return what the program prints after this line, and the processor seconds it uses after this line.
     """
     command = [sys.executable, "-W", "error", "-c", PREPARED + program, *map(str, arguments)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
@@ -56,7 +56,7 @@ def interrupted(program: str, *arguments, after: float = 0.5) -> tuple[str, floa
     return printed, used.ru_utime + used.ru_stime - float(line.split()[1])
 
 
-# Programs in the background of a shell ignore SIGINT.
+# Programs in the background of a shell ignore SIGINT, so set the handler.
 PREPARED = """
 import signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -67,7 +67,7 @@ def ready():
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Require that the block takes fewer seconds of processor time, which ignores other programs."""
+    """Require that a block takes less processor time than `seconds`; other programs do not count."""
     begin = time.process_time()
     yield
     used = time.process_time() - begin

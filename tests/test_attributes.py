@@ -1,4 +1,4 @@
-"""Public classes refuse misspelt attributes, which would have no effect; classes of others do not."""
+"""Public classes refuse misspelt attributes, which would have no effect, unless a foreign base sets them."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ from snn import Simulator, SpikingNetwork
 from solvers import LassoProblem, SparseCodingStream, solve_active_set
 from tests.test_project import PUBLIC, module_of
 
-# Bases whose owners set attributes: scikit-learn does, errors carry notes, the core is a class of Amaranth.
+# Bases that allow new attributes: scikit-learn sets attributes, errors carry notes, Amaranth owns `Core`.
 OF_OTHERS = (BaseEstimator, Exception, tuple, Enum)
 CLASSES = sorted(
     {

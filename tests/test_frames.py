@@ -1,4 +1,4 @@
-"""Frames of pandas: numbers of every kind of column are accepted; what is none, or missing, is named."""
+"""Frames of pandas may have any kind of numeric column; other and missing entries are refused with advice."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ WEIGHTS = pandas.Series([0.1, 0.2], index=["b", "a"])
 
 
 def transposed(frame):
-    return frame.T  # of columns that differ, objects
+    return frame.T  # if columns have different types, the result has objects
 
 
 @pytest.mark.parametrize("frame", [DUMMIES, transposed(DUMMIES).T, DUMMIES.astype(object)], ids=range(3))

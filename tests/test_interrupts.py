@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment: nothing is left behind, objects are as before or after, and the next call works."""
+"""After Ctrl-C at any moment nothing is left behind, a change is whole or absent, and the next call works."""
 
 import os
 import pickle
@@ -96,7 +96,7 @@ def fitted():
     return estimator().fit(SIGNALS[:, :7])
 
 
-# Functions that make an object and that change it.
+# Pairs of functions: one makes an object, the other changes the object.
 CHANGES = {
     "limit of BLAS": (lambda: None, limited),
     "SciPy": (lambda: None, lambda _: load_scipy_linalg.__wrapped__()),
@@ -127,14 +127,14 @@ CHANGES = {
 
 
 def content(one):
-    """Return the visible content of an object, without cached results of models and weights."""
+    """Return the visible content of an object, without results that models and weights cache."""
     if isinstance(one, (LassoModel, DenseRows)):
         return b""
     return pickle.dumps(one._entries() if isinstance(one, TwoPhaseLearner) else one)
 
 
 def interrupt(name, numbers):
-    """Interrupt a change at some places; the next call must give the result of an uninterrupted one."""
+    """Interrupt a change at some places; the next call must give the result of an uninterrupted call."""
     make, change = CHANGES[name]
     one = make()
     before, first = content(one), change(one)
@@ -156,7 +156,7 @@ def interrupt(name, numbers):
 @pytest.mark.parametrize("name", CHANGES)
 def test_ctrl_c_comes_before_or_after(name):
     make, change = CHANGES[name]
-    change(make())  # what is computed or imported once
+    change(make())  # the first change computes or imports some things once
     one = make()
     n = n_places(lambda: change(one))
     interrupt(name, np.unique(np.random.default_rng(n).integers(1, n + 1, 40)))
@@ -211,7 +211,7 @@ def test_a_second_thread_is_refused_while_another_changes_an_object(name):
             with pytest.raises(RuntimeError, match="must be used by one thread at a time"):
                 change(one)
         other = make()
-        change(other)  # one of its own
+        change(other)  # this thread may change another object
         change(deepcopy(one))
     assert content(one) == content(other) == content(expected)
     change(one)
@@ -232,7 +232,7 @@ def test_a_child_that_is_forked_amid_a_change_has_its_turn(name):
     with amid(name) as one:
         child = os.fork()
         if not child:
-            signal.alarm(30)  # which kills a child that hangs
+            signal.alarm(30)  # the alarm kills a child that hangs
             with nothing_left():
                 CHANGES[name][1](one)
             os._exit(0)

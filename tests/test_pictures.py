@@ -1,6 +1,6 @@
 """Every public result can draw itself, and every public object has a readable representation.
 
-A new public class that is not named here, or has neither picture nor table, ends one of these tests.
+One of these tests fails if a new public class is missing here, or has neither picture nor table.
 """
 
 import dataclasses
@@ -143,7 +143,7 @@ def ax():
 
 
 def cells_of(page):
-    """Return the text of the cells of a table, which is one element, well formed."""
+    """Return the texts of the cells of a table; the table must be one well-formed element."""
     cells = [cell for cell in ElementTree.fromstring(page).iter() if cell.tag in ("th", "td")]
     return ["".join(cell.itertext()) for cell in cells]
 
@@ -151,11 +151,11 @@ def cells_of(page):
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_every_public_class_is_settings_or_says_what_it_is(kind, things):
     if not issubclass(kind, Described):
-        # Parameters, which a dataclass shows, or what a method gets and returns.
+        # Dataclasses show their parameters; tuples are arguments or results of methods.
         assert dataclasses.is_dataclass(kind) or issubclass(kind, tuple) or "__repr__" in dir(kind)
         assert not kind.__name__.endswith("Result")
         return
-    if inspect.isabstract(kind) or kind.__name__ == "Brian2Model":  # tests/snn/exchange
+    if inspect.isabstract(kind) or kind.__name__ == "Brian2Model":  # tested in tests/snn/exchange
         return
     assert kind in things, f"{kind.__name__} needs an object in `make_things`"
     assert not kind.__name__.endswith("Result") or issubclass(kind, Drawn), "docs/pictures.md"
@@ -175,7 +175,7 @@ def test_line_and_table_have_the_same_facts(things):
         assert len(html) < 8000
         cells = cells_of(html)
         if isinstance(thing, solvers.Comparison):
-            continue  # the line has one figure of each method, the table all of them
+            continue  # the line has one number for each method, the table has all numbers
         assert (
             line
             == f"<{type(thing).__name__}; "
@@ -194,11 +194,11 @@ def test_results_draw_themselves(things):
         assert ax.get_title(), thing
         if ax.axison:
             assert ax.get_xlabel(), thing
-            # Bars have names in the place of a label.
+            # The axis of bars has names of bars instead of a label.
             assert ax.get_ylabel() or any(tick.get_text() for tick in ax.get_yticklabels()), thing
         with pytest.raises(TypeError, match="ax must be of type Axes"):
             thing.plot(ax=3)
-        # Without axes it has a figure of its own.
+        # Without given axes, a picture makes a new figure.
         plt.sca(current := plt.figure().subplots())
         assert thing.plot().figure is not current.figure
         plt.close("all")

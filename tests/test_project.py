@@ -1,4 +1,4 @@
-"""The project as a stranger finds it: package, documentation, and cost of an import."""
+"""The project as a new user finds it: package, documentation, and cost of an import."""
 
 import enum
 import importlib
@@ -107,7 +107,7 @@ print(len(kernels), compiled)
     assert compiled.strip() == "[]"
 
 
-# --- a clone holds whatever was ever committed ---------------------------------------------------
+# --- a clone holds all files that were ever committed --------------------------------------------
 
 
 def test_pictures_of_the_documentation_are_light():

@@ -1,4 +1,4 @@
-"""Modules that an import brings in, code that warming up leaves to compile, and threads."""
+"""Which modules an import loads, what is left to compile after warming up, and threads."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def imported():
 
 @pytest.fixture(scope="module")
 def imported_by_scipy():
-    """Before SciPy 1.16, sparse matrices bring in `scipy.linalg`."""
+    """Return the modules that `scipy.sparse` imports; before SciPy 1.16 they include `scipy.linalg`."""
     return run("import sys, scipy.sparse; print(*sys.modules)")
 
 
@@ -133,7 +133,7 @@ for positive in (False, True):
     for start in (None, spiking, spiking.codes):
         assert (solvers.solve_active_set(problem, start=start).support_size > 0).all()
 """
-# The problem has enough neurons for an active set of neurons, which begins at 64.
+# The problem has enough neurons for an active set of neurons, which needs at least 64.
 WARM_SPIKING = """
 import numpy as np, solvers
 solvers.warm_up(progress=False)

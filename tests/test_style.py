@@ -1,4 +1,4 @@
-"""Rules of style that no checker has; `make lint` runs the checkers."""
+"""Rules of style that no checker knows; `make lint` runs the checkers."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ def names_in(tree):
 
 
 def test_python_calls_no_compiled_function_that_returns_a_record():
-    """Numba calls Python to make the record and does not check for errors: Ctrl-C could end the process."""
+    """Numba calls Python to make a record without a check for errors, so Ctrl-C could end the process."""
     kernels = list(modules(kernels=True))
     classes = [node for tree in kernels for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     records = {
@@ -78,7 +78,7 @@ def is_state(node, aliases=()):
 
 
 def writes_to_state(tree):
-    """Return the lines that write past a constructor: to ``vars(value)``, or by `object` itself."""
+    """Return the lines that bypass a constructor by a write to ``vars(value)`` or by methods of `object`."""
     aliases, lines = set(), []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and is_state(node.value):
@@ -93,7 +93,7 @@ def writes_to_state(tree):
         elif isinstance(node, ast.Attribute) and node.attr in WRITERS:
             is_write = is_state(node.value, aliases)
         elif isinstance(node, ast.Attribute) and node.attr in {"__new__", "__setattr__", "__delattr__"}:
-            # ``super().__new__`` is how a class makes its own objects.
+            # A class may call ``super().__new__`` to make its own objects.
             is_write = not (isinstance(node.value, ast.Call) and names_in(node.value) == {"super"})
         else:
             is_write = False
@@ -103,7 +103,7 @@ def writes_to_state(tree):
 
 
 def test_one_module_writes_to_frozen_values():
-    """`snn.base.value` has `assign`, `made`, `replaced` and `take_over`; nothing else gets past a check."""
+    """Only `assign`, `made`, `replaced` and `take_over` in `snn.base.value` bypass the checks of a value."""
     writing = {file: writes_to_state(tree) for file, tree in files()}
     assert len(writing.pop("snn/base/value.py")) > 5
     assert {file: lines for file, lines in writing.items() if lines} == {}
@@ -144,7 +144,7 @@ def imports():
 
 
 def test_imports_have_no_circle():
-    """This includes imports for types: every module can be read after the modules that it imports."""
+    """Imports for types count, too: every module can be read after the modules that it imports."""
     left = imports()
     assert sum(map(len, left.values())) > 500
     while read := {module for module, imported in left.items() if not imported & left.keys()}:
@@ -165,7 +165,7 @@ def test_the_lowest_package_names_none_above_it():
 
 
 def constants_of(tree):
-    """Return the constants that a module defines, without underscores in front."""
+    """Return the constants that a module defines, without leading underscores."""
     targets = [target for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
     targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
     names = {node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)}
@@ -173,7 +173,7 @@ def constants_of(tree):
 
 
 def test_a_constant_has_one_definition():
-    """Equal constants are imported; different ones have different names, so that readers can search."""
+    """Modules import equal constants; different constants have different names, so readers can search."""
     defined = {}
     for file, tree in files():
         for name in constants_of(tree):

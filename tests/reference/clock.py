@@ -1,6 +1,6 @@
-"""The slow twin of runs on a clock, perfect or not: its rules written out, one neuron after the other.
+"""The slow twin of runs on a clock, with or without imperfections: one neuron after the other.
 
-Nothing is shared with the product but its `Imperfections`, of which numbers are read.
+The twin shares only `Imperfections` with the product, and reads only their numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def philox(counter, key):
 
 
 def uniforms(seed, step, place, purpose):
-    """Return two numbers with 53 bits, the first of them in the middle between two multiples of 2^-53."""
+    """Return two numbers with 53 bits; the first number is midway between two multiples of 2^-53."""
     words = philox((step % 2**32, step // 2**32, place, purpose), (seed % 2**32, seed // 2**32))
     first, second = words[0] * 2**32 + words[1], words[2] * 2**32 + words[3]
     return (first // 2**11 + 0.5) / 2**53, (second // 2**11) / 2**53
@@ -76,10 +76,10 @@ def simulate_slowly(
     imperfections=None, state=None, drives=None, inputs=None, time_constants=None, adaptation=0.0,
     adaptation_time=10.0,
 ) -> ClockedRun:  # fmt: skip
-    """Run a network with dense weights[source, target], which has its mismatch already, on a clock.
+    """Run a network with dense weights[source, target] on a clock; weights and thresholds include mismatch.
 
-    `drives` and `inputs` say by the number of a step, 0 before the first, which drive holds after it, and
-    what is added to the currents at its end.
+    `drives` and `inputs` are dicts by step, in which 0 stands for the start of the run: the drive after the
+    step, and what is added to currents at the end of the step.
     """
     n, given = len(bias), imperfections or Imperfections()
     drives, inputs = drives or {}, inputs or {}

@@ -5,8 +5,8 @@ import numpy as np
 from solvers import ConvolutionalDictionary, ElasticNet, LassoProblem, penalty_max
 from solvers.problem.convolutional_dictionary import ConvolutionalAtoms
 
-# Image, kernel, stride: strides that divide a kernel's side or not, reach it or leave pixels out, one
-# position, one pixel; two and three channels.
+# Shape of image, shape of kernel, stride: strides divide the sides of a kernel or not, or leave pixels out;
+# one image has one position, one kernel has one pixel, and two images have channels.
 GEOMETRIES = [
     ((13, 15), (5, 3), 2),
     ((12, 12), (4, 4), 4),
@@ -26,7 +26,7 @@ def random_dictionary(geometry=GEOMETRIES[0], n_kernels=5, seed=0):
 
 
 def image_problem(geometry=GEOMETRIES[0], *, positive=True, share=0.2, seed=1):
-    """Return the problem of one image of noise."""
+    """Return the problem of coding one image of noise."""
     dictionary = random_dictionary(geometry)
     signals = np.random.default_rng(seed).standard_normal((1, dictionary.shape[1]))
     penalty = share * penalty_max(dictionary, signals, positive=positive).min()
@@ -34,7 +34,7 @@ def image_problem(geometry=GEOMETRIES[0], *, positive=True, share=0.2, seed=1):
 
 
 def long_signal(*, stride=1, n_channels=1, positive=False, l2_penalty=0.0, copies=1, seed=0):
-    """Return the problem of a long one-dimensional signal, a sum of smooth kernels."""
+    """Return the problem of coding a long one-dimensional signal, which is a sum of smooth kernels."""
     rng = np.random.default_rng(seed)
     kernels = np.cumsum(rng.standard_normal((3, 8, n_channels)), axis=1)
     kernels = np.tile(kernels / np.linalg.norm(kernels, axis=(1, 2), keepdims=True), (copies, 1, 1))

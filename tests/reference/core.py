@@ -1,4 +1,4 @@
-"""A simulated core that is watched, and what it has to do, in Python's integers."""
+"""A simulated core that reports updates, and the correct answers of a core in Python's integers."""
 
 from amaranth.hdl import Shape
 
@@ -8,9 +8,9 @@ from tests.reference.digital import in_register, quotient
 
 
 class WatchedCore(SimulatedCore):
-    """A core that tells the updates of its neurons: (neuron, message, potential, current, flags).
+    """A core that reports the updates of its neurons: (neuron, message, potential, current, flags).
 
-    `stall`, of a random generator, is the probability that a spike has to wait for a cycle.
+    `stall` is the probability that a spike has to wait for a cycle, drawn from `rng`.
     """
 
     def __init__(self, network, *, stall=0.0, rng=None, **options):
@@ -23,7 +23,7 @@ class WatchedCore(SimulatedCore):
             self._simulator.add_testbench(self._stall, background=True)
 
     def run(self, n_steps, *, stop_after=None):
-        """Do some steps, or stop after some cycles; return the updates, the spikes, and the cycles."""
+        """Run some steps, or stop after some cycles; return updates, spikes, and the number of cycles."""
         before, self.updates = self.cycles, []
         self.stop_at = None if stop_after is None else before + stop_after
         spikes = self([(Action.RUN, 0, n_steps)])
@@ -53,7 +53,7 @@ class WatchedCore(SimulatedCore):
 
 
 class EmulatedCore:
-    """What a core has to do with any commands, in Python's integers; spikes are (step, neuron, message)."""
+    """The correct answers of a core to any commands, in integers; spikes are (step, neuron, message)."""
 
     def __init__(self, layout):
         self.layout, self.network, self.n_slots = layout, layout.network, layout.n_slots
@@ -65,7 +65,7 @@ class EmulatedCore:
         self.weights = [[0] * n for _ in range(n)]
         for source in range(n):
             for entry in range(starts[source], starts[source + 1]):
-                # Sources and targets have the numbers that they have in the core.
+                # Sources and targets are numbered as in the core.
                 row = self.weights[(source - layout.first) % n]
                 row[(targets[entry] - layout.first) % n] = int(mantissas[entry])
         self.rest()
@@ -76,7 +76,7 @@ class EmulatedCore:
         self.pending = [[0] * n for _ in range(self.n_slots)]
 
     def do(self, action, neuron, value):
-        """Do a command; return what it sends: the spikes of a RUN, and (potential, neuron, 0) of a READ."""
+        """Do a command; return the answer: spikes for RUN, and (potential, neuron, 0) for READ."""
         form = self.network.format
         if action == Action.REST:
             self.rest()
@@ -95,7 +95,7 @@ class EmulatedCore:
         return []
 
     def write(self, action, neuron, value):
-        """Write a part of a network; return whether the command is a legal one."""
+        """Write a part of a network; return whether the command is legal."""
         layout, form, is_there = self.layout, self.network.format.weights, neuron < self.network.n_neurons
         if layout.capacity is None:
             return False
@@ -136,7 +136,7 @@ class EmulatedCore:
         return spikes
 
     def deliver(self, neuron, message):
-        """Add the row of a neuron, or input, of the core to what arrives in a later step."""
+        """Add the row of a neuron or input of the core to the charge that arrives in a later step."""
         layout, arriving = self.layout, Shape.cast(self.layout.pending_range)
         pending = self.pending[layout.of_part(self.network.synapses.delays)[neuron]]
         for target, weight in enumerate(self.weights[neuron][: layout.n_neurons]):

@@ -1,4 +1,4 @@
-"""Other thresholds for `solvers.plan`, so that small problems test choices made for large ones."""
+"""Other thresholds for `solvers.plan`, so that small problems test choices made for large problems."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

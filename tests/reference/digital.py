@@ -1,6 +1,6 @@
-"""The slow twin of runs in integers: Python's, one neuron after the other; and random digital networks.
+"""The slow twin of digital runs, in Python's integers, one neuron after the other; random digital networks.
 
-The twin shares nothing with the product; of a format, a network and imperfections it reads the numbers.
+The twin shares no code with the product; it reads the numbers of a format, a network and imperfections.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.reference.clock import delay_of, n_lost, normal, whole_steps
 
 
 def in_integers(network: DigitalNetwork, n_steps, **options) -> SimulationResult:
-    """Run a network of integers with the product."""
+    """Run a DigitalNetwork with the product."""
     step = network.time_step
     return simulate(network.network, n_steps * step, Clock(step, network), **options)
 
@@ -27,7 +27,7 @@ QUOTIENTS = ["truncate", "floor", "nearest"]
 
 
 class DigitalRun(NamedTuple):
-    """Events, and the state at the end; a message is (step, neuron, number), steps count from 1."""
+    """Events and the final state; a message is (step, neuron, number), and steps count from 1."""
 
     messages: list
     potential: list
@@ -45,7 +45,7 @@ def quotient(number, shift, rounding):
 
 
 def in_register(number, bits, overflow):
-    """Return the number in a register of this width, and -1 or 1 if it was below or above the range, or 0."""
+    """Return what a register holds of a number, and -1, 0 or 1 for a number below, in or above the range."""
     least, largest = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     if least <= number <= largest:
         return number, 0
@@ -60,10 +60,10 @@ def integers_of(drive):
 
 
 def simulate_slowly(network, n_steps, *, imperfections=None, drives=None, inputs=None) -> DigitalRun:
-    """Run a DigitalNetwork, which has its mismatch already, from rest.
+    """Run a DigitalNetwork, whose weights and thresholds include mismatch, from rest.
 
-    `drives` and `inputs` say by the number of a step, from 1 on, which drive holds after it, and which sums
-    of weights arrive at its end after those of the network.
+    `drives` and `inputs` are dicts by step, counted from 1: the drive after the step, and the sums of weights
+    that arrive at the end of the step, after the weights of the network.
     """
     fmt, rows, n, step_length = network.format, network.synapses, network.n_neurons, network.time_step
     given = imperfections or Imperfections()
@@ -147,7 +147,7 @@ def random_format(rng):
 
 
 def random_digital(rng, n_neurons=None):
-    """Return a random network, of numbers of any size, in a random format that suits it."""
+    """Return a random network with numbers of any size, in a random format that can represent the network."""
     while True:
         n = int(rng.integers(1, 7)) if n_neurons is None else n_neurons
         weights = rng.standard_normal((n, n)) * rng.choice([0.0, 0.3, 3.0], (n, n)) * (1.0 - np.eye(n))
@@ -159,5 +159,5 @@ def random_digital(rng, n_neurons=None):
             made = DigitalNetwork.of(network, random_format(rng), time_step=step, delays=delays)
             integer_drive(made, bias)
             return made
-        except ValueError:  # a few random networks are refused
+        except ValueError:  # some formats refuse a network
             continue

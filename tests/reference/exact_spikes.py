@@ -1,20 +1,20 @@
-"""Judge of recorded runs: whether each spike obeys the model, in numbers of 106 bits.
+"""Judge, in numbers of 106 bits, whether each spike of a recorded run obeys the model.
 
 The run is replayed.  From one recorded instant to the next all potentials follow the closed form, ``v + c s +
-h (1 - e^-s)`` (docs/theory.md, equations 1-3); there the neurons that fired lose their thresholds and give
-their weights.  Nothing is searched, so nothing is shared with what a simulator does: a run is right if
+h (1 - e^-s)`` (docs/theory.md, equations 1-3); at an instant the neurons that fired lose their thresholds and
+send their weights.  Unlike a simulator, the judge searches for no crossings: a run is right if
 
 1. no neuron is above its threshold anywhere between two instants,
-2. those that fire are at it,
-3. those that cross in one instant fire in it, in the order of their indices,
-4. potentials, currents and charges at the end are those that result.
+2. neurons that fire are at their thresholds,
+3. neurons that cross in one instant fire in it, in the order of their indices,
+4. potentials, currents and charges at the end equal the results of the replay.
 
-"Above" and "at" leave room for rounding only.  What it may have done to each potential is summed up beside
-it, to first order: units of 2^-53 of each number that was added, and of the times as they are recorded.
+"Above" and "at" allow only for rounding.  The possible rounding error of each potential is summed to first
+order: units of 2^-53 of each number that was added, and of the recorded times.
 
-The instant is the documented one: crossings within 2^10 roundings of the numbers that the first one is
-computed from.  Which numbers these are depends on where a simulator begins its windows; so between the
-smallest and the largest that they can be, what the simulator decided is taken, and counted as `n_undecided`.
+As documented, an instant has all crossings within 2^10 roundings of the numbers from which the first crossing
+is computed.  These numbers depend on where a simulator begins its windows.  Between their smallest and their
+largest possible values, the judge accepts the simulator's decision and counts it as `n_undecided`.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Verdict(NamedTuple):
 
 # -- numbers of 106 bits -------------------------------------------------------------------------
 #
-# Pairs (high, low): the exact sum of two floats, the second below the last bit of the first.  Sums and
-# products are those of Dekker (1971) and Knuth; errors are a few units of 2^-104 of the numbers that go in.
+# A pair (high, low) is the exact sum of two floats, and low is below the last bit of high.  The algorithms of
+# Dekker (1971) and Knuth compute sums and products; errors are a few units of 2^-104 of the operands.
 
 SPLITTER = 2.0**27 + 1.0
 N_TERMS = 16
@@ -81,7 +81,7 @@ N_HALVINGS = 5
 
 
 def pair(value) -> tuple[float, float]:
-    """Return the pair of an mpmath number or a float."""
+    """Return the pair that represents an mpmath number or a float."""
     high = float(value)
     return high, float(mpmath.mpf(value) - mpmath.mpf(high))
 
@@ -172,7 +172,7 @@ def decay(time):
 
 @numba.njit(cache=True)
 def _highest(v, h, bias, s, at_end):
-    """Return the highest potential within s, whose value at its end is given."""
+    """Return the highest potential within the time s, given the potential at its end."""
     slope, end_slope = bias + h[0], bias + h[0] * math.exp(-s[0])
     if not (slope > 0.0 and end_slope < 0.0):
         return at_end, False  # there is no maximum within s, and the start was checked before
@@ -183,11 +183,11 @@ def _highest(v, h, bias, s, at_end):
 
 @numba.njit(cache=True)
 def _replay(weights, bias, threshold, v, h, start, duration, times, neurons, errors, seen):
-    """Replay; return (fault, neuron, time, amount).  v and h, shape (n_neurons, 2), are left at the end.
+    """Replay a run in v and h, shape (n_neurons, 2); return (fault, neuron, time, amount).
 
-    seen: worst error, worst share, ties, undecided; then for each neuron what rounding may have done to its
-    potential and to its current, what the rounding of times may have done to both, and its largest current.
-    A spike that is recorded by d too late gives W d e^-t too little, at once and fading with its current.
+    Rows of `seen`: worst error, worst share, ties, undecided; then for each neuron the possible errors of its
+    potential and its current by rounding, the possible error of both by rounded times, its largest current.
+    A spike recorded late by d has brought W d e^-t too little charge after a time t: this error fades.
     """
     n_neurons, n_spikes = len(bias), len(times)
     loose_v, loose_h, jitter, largest_h = seen[1], seen[2], seen[3], seen[4]
@@ -229,14 +229,14 @@ def _replay(weights, bias, threshold, v, h, start, duration, times, neurons, err
             loose_v[i] += (loose_h[i] + ROUNDING * largest_h[i]) * rise[0] + ROUNDING * (
                 size + abs(bias[i]) * min(left, LONGEST_WINDOW)
             )
-            # Currents are known to the last bits of the largest so far: they may be subtracted from it.
+            # Currents are as precise as the last bits of the largest current so far, which may cancel.
             largest_h[i] = max(largest_h[i], abs(h[i, 0]))
             loose_h[i] = loose_h[i] * fade[0] + ROUNDING * abs(h[i, 0]) * (1.0 + fade[0] * (1.0 + 2.0 * s[0]))
             jitter[i] *= fade[0]
             slopes[i] = bias[i] + current[0] * fade[0]
             moved[i, 0], moved[i, 1] = after
-        # One that is below its threshold fires in an instant of its own, which may have the same time: the
-        # spikes of this one can excite it, and a run that ends here takes what crosses just after its end.
+        # A neuron below its threshold fires in a later instant, which may have the same time: spikes of this
+        # instant can excite the neuron, and a run that ends here includes crossings just after its end.
         for e in range(position + 1, stop):
             i = neurons[e]
             gap = subtract((moved[i, 0], moved[i, 1]), (threshold[i], 0.0))[0]
@@ -247,7 +247,7 @@ def _replay(weights, bias, threshold, v, h, start, duration, times, neurons, err
                     fires[neurons[later]] = False
                 stop = e
                 break
-        # The instant's tolerance, by the numbers of the neurons that fire; at the end of the run, of each.
+        # The tolerance of the instant, from the numbers of neurons that fire, or of all at the end of a run.
         least, most, earliest, unit = LONGEST_TIE, 0.0, -math.inf, 0.0
         for e in range(position, stop):
             i = neurons[e]
@@ -269,7 +269,7 @@ def _replay(weights, bias, threshold, v, h, start, duration, times, neurons, err
                     continue
                 if gap < -room - slope * (blur + most):
                     return BELOW, i, start + instant[0], -gap / threshold[i]
-                # Its exact maximum is below the threshold, but by no more than rounding.
+                # The exact maximum of the potential is below the threshold by no more than rounding.
                 is_flat = gap < 0.0 and slope * slope <= -2.0 * gap * max(slopes[i] - bias[i], 0.0)
                 if is_flat or gap < -room - slope * (blur + least):
                     seen[0, 3] += 1
@@ -306,7 +306,7 @@ def _replay(weights, bias, threshold, v, h, start, duration, times, neurons, err
 
 @numba.njit(cache=True)
 def _tolerances(threshold, bias, current, slope, size):
-    """Return the smallest and the largest tolerance that the documented rule may have."""
+    """Return the smallest and the largest tolerance that the documented rule of instants allows."""
     slope = max(slope, FLATTEST * (abs(bias) + abs(current)))
     if slope <= 0.0:
         return 0.0, 0.0
@@ -318,7 +318,7 @@ def _tolerances(threshold, bias, current, slope, size):
 
 @numba.njit(cache=True)
 def _note_error(late, unit, n_fired, errors, seen):
-    """Count the distance, in roundings, of an instant from the crossing of its first neuron."""
+    """Count the distance, in roundings, of a recorded instant from the first crossing in this instant."""
     seen[0, 2] += n_fired > 1
     if unit == 0.0 or not abs(late) < math.inf:
         return
@@ -329,7 +329,7 @@ def _note_error(late, unit, n_fired, errors, seen):
 
 
 def judge(run, weights, *, state=None, soma_bias=None) -> Verdict:
-    """Return the verdict on a run with recorded spikes, of `snn.simulate` or any result like its own.
+    """Return the verdict on a run with recorded spikes, from `snn.simulate` or with the same attributes.
 
     Parameters
     ----------
@@ -341,7 +341,7 @@ def judge(run, weights, *, state=None, soma_bias=None) -> Verdict:
         The initial state; by default rest.
     """
     network, spikes, n = run.network, run.spikes, len(weights)
-    # Scale by powers of two, which rounds nothing, so that all thresholds lie between a half and one.
+    # Scale by powers of two, without rounding, so that all thresholds lie between a half and one.
     exponents = np.frexp(network.firing_threshold)[1]
     scaled = [
         np.ldexp(np.asarray(x, dtype=float), -exponents)
@@ -375,7 +375,7 @@ def _wrong_at_end(run, weights, bias, threshold, before, current, v, h, seen, ex
     room_h = MANY_ROUNDINGS * (seen[2, :n] + seen[3, :n] + ROUNDING * seen[4, :n]) + 1e-300
     charge = np.longdouble(run.duration) * np.ldexp(run.average_soma_current, -exponents)
     sums = threshold * counts + (v[:, 0] - before)
-    # A quotient that is multiplied again, and the sum's own terms.
+    # Allow for rounding of the charge, which was divided by the duration, and of the terms of the sum.
     room_q = room_v + MANY_ROUNDINGS * ROUNDING * (threshold * counts + np.abs(v[:, 0]) + np.abs(before))
     received = np.longdouble(1.0) * counts @ weights
     balance = charge - run.duration * bias - (received - (ours[1] - np.longdouble(1.0) * current))
@@ -388,7 +388,7 @@ def _wrong_at_end(run, weights, bias, threshold, before, current, v, h, seen, ex
     )
     if run.duration == 0.0:
         charge, balance = sums, np.zeros(n)
-    # Potentials in states are at most the threshold.
+    # A state holds potentials that are at most the threshold.
     for code, off, room in (
         (POTENTIAL, np.abs(ours[0] - np.minimum(v[:, 0], threshold)), room_v),
         (CURRENT, np.abs(ours[1] - h[:, 0]), room_h),

@@ -1,7 +1,7 @@
 """Problems at the limits of the number range, whose certificates exact arithmetic judges.
 
-`python -m tests.reference.judged 50000 SEED` draws 50,000, and counts gaps below the distance from the
-optimum, gaps that are not numbers, and optimal codes that are said to be not converged.
+`python -m tests.reference.judged 50000 SEED` draws 50,000 problems, and counts gaps below the distance from
+the optimum, gaps that are not numbers, and optimal codes that are reported as not converged.
 """
 
 import itertools
@@ -24,7 +24,7 @@ TOL = 1e-6
 
 
 def drawn(seed):
-    """Return kind, arguments and options of a problem, the same without what is hidden, and codes."""
+    """Return kind, arguments and options of a problem, the problem without hidden numbers, and codes."""
     rng = np.random.default_rng(seed)
     kind, weights = rng.choice(KINDS), rng.choice(WEIGHTS)
     n_atoms, n_features, n_signals = rng.integers(1, 6, 3)
@@ -65,7 +65,7 @@ def drawn(seed):
     if kind == "fills":
         signals = np.where(counts > 0.0, signals, rng.choice(FILLS))
         if own and np.isfinite(fill) and rng.random() < 0.5:
-            # Make one feature, known to some signals, as large.
+            # Make one feature that some signals know as large as the numbers of hidden features.
             atoms = atoms.copy()
             atoms[:, rng.integers(n_features)] *= min(abs(fill), 1e100)
     form = filled(atoms, counts, fill) if kind == "fills" else atoms
@@ -109,7 +109,7 @@ def least_objective(problem, near):
 
 
 def judged(seed):
-    """Return the faults of the certificates of a problem, and its kind."""
+    """Return the faults of the certificates of a problem, and the kind of the problem."""
     kind, arguments, options, (atoms, signals, counts), rng = drawn(seed)
     wrong = Counter()
     with warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Modules of kernels, named ``..._of_test``, that a test writes and imports as a new process would."""
+"""Modules of kernels, named ``..._of_test``, which tests write, and import as in a new process."""
 
 import importlib
 import sys
@@ -9,7 +9,7 @@ from snn._kernels import compiling
 
 @contextmanager
 def kernel_folder(tmp_path, monkeypatch, **sources):
-    """Yield a folder of kernels, which also has Numba's files; forget its modules at the end."""
+    """Yield a folder with kernels and the files of Numba; at the end, unload the modules of the folder."""
     folder = tmp_path / "_kernels"
     folder.mkdir()
     for name, source in sources.items():
@@ -26,7 +26,7 @@ def forget():
 
 
 def imported_anew(name):
-    """Import a module with nothing compiled yet."""
+    """Import a module again, with nothing compiled yet."""
     forget()
     importlib.invalidate_caches()
     return importlib.import_module(name)

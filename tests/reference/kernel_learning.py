@@ -1,4 +1,4 @@
-"""A dense learner of kernels: a matrix from kernels to images for codes held fixed."""
+"""A dense learner of kernels, which uses the matrix from kernels to images for fixed codes."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from solvers import ConvolutionalDictionary
 def design_matrix(dictionary: ConvolutionalDictionary, codes: np.ndarray) -> np.ndarray:
     """Return the matrix M for which the concatenated images are M @ kernels.ravel().
 
-    Column by column, from the images of kernels that have one value only.
+    Each column is the image of kernels that have one nonzero value.
     """
     columns = []
     for k in range(dictionary.kernels.size):

@@ -1,4 +1,4 @@
-"""The methods of `METHODS` as the parameters of tests, so that a new one is tested by all of them."""
+"""The methods of `METHODS` as parameters of tests, so that all these tests try a new method."""
 
 from dataclasses import replace
 
@@ -9,21 +9,21 @@ from snn.digital import DigitalFormat, FixedPoint
 from solvers import METHODS
 from solvers.methods.spiking import Stages
 
-# Atoms whose norms differ tenfold, or that are coherent, need more bits than the eight of the default.
+# Coherent atoms, and norms of atoms that differ tenfold, need more bits than the default of eight.
 SIXTEEN_BITS = DigitalFormat(weights=FixedPoint(bits=16), bias=FixedPoint(bits=20))
-# Finest `tol` at which a method must agree with the others, if it differs from the method's own finest.
+# Finest `tol` at which a method must agree with other methods, if it is not the method's `finest_tol`.
 TOLS = {"spiking_clock": 1e-4, "digital": 1e-4}
 
 
 def methods(*but, **takes):
-    """Return methods by name, and one on a clock, except the names in `but` and those without `takes`.
+    """Return methods by name, and a spiking method on a clock, except names in `but` and without `takes`.
 
     Parameters
     ----------
     *but : str
-        Names that are left out.
+        Names of methods to leave out.
     **takes : bool
-        Whether a method takes what has this name in `Method.takes`.
+        Whether methods must have this name in `Method.takes`.
     """
     chosen = {**METHODS, "spiking_clock": Stages(time=Clock(0.0625))}
     digital = chosen["digital"]
@@ -41,9 +41,9 @@ def each_method(*but, tols=None, **takes):
     Parameters
     ----------
     *but, **takes
-        As for `methods`.
+        See `methods`.
     tols : dict of str to float, optional
-        Other tolerances than the finest of a method.
+        Tolerances, by name, that replace the finest tolerance of a method.
     """
     chosen = methods(*but, **takes)
     of = {name: method.finest_tol for name, method in chosen.items()} | TOLS | (tols or {})

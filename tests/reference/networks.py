@@ -1,4 +1,4 @@
-"""Networks to test on: those of the papers, and a strategy for networks of every form and regime."""
+"""Networks for tests: networks of papers, and a strategy for networks of every form and regime."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.reference.weight_forms import (
 
 __all__ = ["dense_weights", "random_dictionary", "random_weights"]
 
-# Figure 1 of Tang, Lin and Davies (2017), atoms in rows; as printed, and with unit norms.
+# Figure 1 of Tang, Lin and Davies (2017): atoms in rows, first as printed, then with unit norms.
 PRINTED_DICTIONARY = np.array([[0.3313, 0.8835, 0.3313], [0.8148, 0.3621, 0.4527], [0.4364, 0.2182, 0.8729]])
 UNIT_DICTIONARY = PRINTED_DICTIONARY / np.linalg.norm(PRINTED_DICTIONARY, axis=1, keepdims=True)
 FIGURE_1_SIGNAL = np.array([0.5, 1.0, 1.5])
 FIGURE_1_PENALTY = 0.1
-# Computed by two independent programs, to the digits given (theory.md, section 2); neurons counted from 0.
+# Two independent programs computed these digits (docs/theory.md, section 2); neurons count from 0.
 FIRST_SPIKES = [
     (0.607629, 2), (0.748468, 0), (1.248547, 1), (1.563859, 2),
     (2.290987, 0), (2.634709, 2), (3.506289, 2), (3.695049, 0),
@@ -79,7 +79,7 @@ class Case(NamedTuple):
     seed: int
 
     def network(self) -> SpikingNetwork:
-        """Return the network, its weights stored in the form."""
+        """Return the network, with weights stored in the form of this case."""
         return stored(self.form, self.weights, self.soma_bias, self.firing_threshold)
 
     @property
@@ -87,7 +87,7 @@ class Case(NamedTuple):
         return 0.0 if self.state is None else self.state.time
 
     def stimulus(self, *, onto="current", n_spikes=20) -> Stimulus:
-        """Return changes at both ends of the run, some of them at one time, and between."""
+        """Return a stimulus with changes at both ends of the run and between; some are simultaneous."""
         rng, n = np.random.default_rng(self.seed), len(self.weights)
         stop = self.start + self.duration
         times = np.sort(np.concatenate([[self.start] * 2, [stop], rng.uniform(self.start, stop, n_spikes)]))
@@ -105,7 +105,7 @@ class Case(NamedTuple):
 
 
 def networks(form=None, regime=None, *, least: int = 1, most: int = 60) -> st.SearchStrategy[Case]:
-    """Return a strategy for networks of these forms and regimes; by default of all of them.
+    """Return a strategy for networks of the given forms and regimes; by default of all forms and regimes.
 
     The first network that it draws has the least size.
     """
@@ -117,7 +117,7 @@ def networks(form=None, regime=None, *, least: int = 1, most: int = 60) -> st.Se
 
 
 def case(form: str, regime: str, about: int, seed: int) -> Case:
-    """Return a network of about `about` neurons; regimes of large networks have a hundred more."""
+    """Return a network of about `about` neurons; regimes of large networks add a hundred neurons."""
     rng = np.random.default_rng([seed, about])
     weights, bias, threshold = REGIMES[regime](form, rng, about + 100 if regime in LARGE else about)
     threshold = np.array(np.broadcast_to(threshold, len(weights)), dtype=float)
@@ -130,11 +130,11 @@ def case(form: str, regime: str, about: int, seed: int) -> Case:
 
 
 def _duration(rng, bias, threshold, state) -> float:
-    """Return a time in which drive and currents alone would cause some tens or hundreds of spikes."""
+    """Return a time in which drive and currents, without weights, would cause tens or hundreds of spikes."""
     target = 10.0 ** rng.uniform(0.8, 2.5)
     rate = (np.maximum(bias, 0.0) / threshold).sum()
     if state is not None:
-        # Currents fade within a time constant, in which they may cause more spikes than that.
+        # Currents fade within a time constant, but may cause too many spikes before they fade.
         burst = (np.maximum(state.synaptic_current, 0.0) / threshold).sum()
         if burst > MOST_SPIKES / 3.0:
             return target / max(rate, burst)
@@ -142,7 +142,7 @@ def _duration(rng, bias, threshold, state) -> float:
 
 
 def any_state(rng: np.random.Generator, threshold: np.ndarray) -> NetworkState:
-    """Return potentials at the threshold, one last bit below, below, and far below; currents of any size."""
+    """Return currents of any size, and potentials at, one last bit below, below, or far below thresholds."""
     n = len(threshold)
     kind = rng.choice(5, n, p=[0.05, 0.05, 0.5, 0.35, 0.05])
     potential = threshold * rng.uniform(-2.0, 1.0, n)
@@ -169,10 +169,10 @@ def moderate_state(rng: np.random.Generator, threshold: np.ndarray) -> NetworkSt
 
 
 def _near_tangent(rng, bias, threshold) -> NetworkState:
-    """Return currents that bring falling neurons up to their thresholds, or nearly.
+    """Return currents that raise falling neurons to their thresholds, or nearly.
 
-    Without a spike the highest potential is h - |c| - |c| log(h / |c|) for c < 0 < h + c, and for c = 0 its
-    limit is h.  The current is found for a highest potential that is off by a share from 1e-16 on.
+    Without a spike the highest potential is h - |c| - |c| log(h / |c|) for c < 0 < h + c; for c = 0 its limit
+    is h.  The currents make this maximum differ from the threshold by a share of 0 or of 1e-16 to 1e-2.
     """
     share = 1.0 + rng.choice([-1.0, 0.0, 1.0], len(bias)) * 10.0 ** rng.uniform(-16.0, -2.0, len(bias))
     highest = threshold * share
@@ -206,7 +206,7 @@ def _inhibition(lowest, highest):
     def make(name, rng, about):
         weights = random_matrix(name, rng, about, density=rng.choice([0.3, 1.0]), sign=-1)
         n = len(weights)
-        if FORMS[name].signed:  # what crosses a pair has the opposite sign
+        if FORMS[name].signed:  # weights across a pair have the opposite sign
             weights = bounded(weights, 0.9)
             return weights, rng.uniform(-0.2, 1.5, n), _thresholds(rng, n)
         return weights * 10.0 ** rng.uniform(lowest, highest), rng.uniform(-0.2, 1.5, n), _thresholds(rng, n)
@@ -248,13 +248,13 @@ def _few_of_many(name, rng, about):
 
 
 def _late(name, rng, about):
-    """Return neurons far below their thresholds, which rare spikes of others lift above them at once."""
+    """Return a network in which rare spikes raise neurons at once from far below to above thresholds."""
     form = FORMS[name]
     n = form.n_neurons(about)
     group = np.arange(n) % 8
     weights = np.where((group[:, np.newaxis] == 0) & (group == 1), rng.uniform(2.0, 5.0), 0.0)
     weights *= rng.uniform(size=(n, n)) < 0.2
-    if form.signed or form.multiple > 1:  # what fits these forms feeds back, and is kept weak
+    if form.signed or form.multiple > 1:  # weights of these forms include feedback, so keep them weak
         weights = bounded(form.nearest(weights), 0.9)
     bias = np.where(group == 0, rng.uniform(0.02, 0.1, n), -rng.uniform(0.02, 0.5, n))
     bias[group == 2] = rng.uniform(0.3, 1.0, (group == 2).sum())
@@ -262,7 +262,7 @@ def _late(name, rng, about):
 
 
 def _ties(name, rng, about):
-    """Return groups of equal neurons: all numbers are dyadic, or multiplied by a decimal per neuron."""
+    """Return groups of equal neurons; all numbers are dyadic, or dyadic times a decimal for each neuron."""
     form = FORMS[name]
     n_groups = int(rng.integers(1, 4))
     group = rng.integers(0, n_groups, min(max(about // max(form.multiple, 1), 1), 12))
@@ -275,14 +275,14 @@ def _ties(name, rng, about):
     if form.signed:
         cross = np.diag(-rng.integers(0, 4, n_groups)[group] / 4.0)
         weights, copies = np.block([[base, cross - base], [cross - base, base]]), 2
-    elif form.multiple > 1:  # within positions only: no border breaks a tie
+    elif form.multiple > 1:  # weights stay within positions, because a border would break ties
         weights, copies = np.kron(np.eye(form.multiple), base), form.multiple
     scale, drive, threshold = (np.tile(x, copies) for x in (scale, drive, threshold))
     return weights * scale, drive * scale, threshold * scale
 
 
 def _common_multiples(name, rng, about):
-    """Return decimal thresholds and periods with common multiples, so that groups fire together again."""
+    """Return decimal thresholds and periods with common multiples: groups repeatedly fire together."""
     n = FORMS[name].n_neurons(min(about, 12))
     threshold = np.round(rng.uniform(0.01, 3.0, n), 2) if FORMS[name].nearest is np.copy else np.full(n, 0.3)
     weights = FORMS[name].nearest(np.round(rng.choice([0.0, 0.0, -0.1, -5.0], (n, n)), 2) * (1.0 - np.eye(n)))
@@ -290,7 +290,7 @@ def _common_multiples(name, rng, about):
 
 
 def _ratios(name, rng, about):
-    """Thresholds over 200 decades where a form has room for it; weights and drives up to what is refused."""
+    """Return thresholds over up to 200 decades if a form allows, and weights up to the largest allowed."""
     n = FORMS[name].n_neurons(about)
     free = FORMS[name].nearest is np.copy
     decades = rng.choice([2.0, 12.0, 100.0])
@@ -299,7 +299,7 @@ def _ratios(name, rng, about):
     excites = rng.uniform(size=(n, n)) < 0.1
     weights = np.where(excites, rng.uniform(0.0, 0.5, (n, n)) / n, weights) * (1.0 - np.eye(n))
     weights = FORMS[name].nearest(weights) * threshold
-    if FORMS[name].signed:  # inhibition within a half is excitation across
+    if FORMS[name].signed:  # inhibition between atoms of equal sign is excitation between opposite signs
         weights = bounded(weights, 0.5)
     drive = rng.choice([1.0, 1.0, -1.0, 0.0], n) * 10.0 ** rng.uniform(-14.0, rng.choice([0.0, 12.0]), n)
     bound = LARGEST_RATIO * threshold
@@ -316,7 +316,7 @@ def _no_weights(name, rng, about):
 
 
 def _undriven(name, rng, about):
-    """Return biases of zero and below, some subnormal: only initial currents can cause spikes."""
+    """Return drives of at most zero, some subnormal, so that initial currents must cause the first spike."""
     weights = random_matrix(name, rng, about, sign=rng.choice([0, 1, -1]))
     n = len(weights)
     return weights, -rng.choice([0.0, 5e-324, 1e-12, 0.1, 1.0], n), _thresholds(rng, n)

@@ -1,4 +1,4 @@
-"""Problems of sparse coding to test on, and a strategy for problems of every kind."""
+"""Problems of sparse coding for tests, and a strategy for problems of every kind."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def random_problem(
     unit_norm=True,
     seed=0,
 ):
-    """Sparse combinations of atoms, plus noise.
+    """Return the problem of coding sparse combinations of atoms plus noise.
 
-    Atoms have inner products near `coherence`.  Signals are scaled so that with ``penalty=1`` the penalty is
-    `share` of the one at which their code is zero.
+    Atoms have inner products near `coherence`.  Signals are scaled so that a penalty of 1 is `share` of the
+    smallest penalty at which the code of a signal is zero.
     """
     rng = np.random.default_rng(seed)
     dictionary = np.sqrt(1.0 - coherence) * rng.standard_normal((n_atoms, n_features))
@@ -44,7 +44,7 @@ def random_problem(
         codes = np.abs(codes)
     signals = codes @ dictionary + 0.01 * rng.standard_normal((n_signals, n_features))
     largest = penalty_max(dictionary, signals, positive=positive)
-    # If no atom points along a signal, the negative signal has one.
+    # If no atom has a positive product with a signal, some atom has one with the negative signal.
     signals[largest == 0.0] *= -1.0
     largest = penalty_max(dictionary, signals, positive=positive)
     signals /= share * largest[:, np.newaxis]
@@ -70,7 +70,7 @@ def require_certified(problem, result):
 def optimal_codes(problem):
     """Return the codes of scikit-learn's Lasso at its finest tolerance.
 
-    Penalties that differ are made equal by dividing each atom by its own.
+    Different penalties become equal if each atom is divided by its penalty.
     """
     atoms = problem.dictionary / problem.l1_weights[:, np.newaxis]
     model = Lasso(
@@ -102,7 +102,7 @@ SIGNS = (False, True, "mixed")
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """The arguments of a problem, and the equivalent dense arrays."""
+    """The arguments of a problem, and dense arrays of the same numbers."""
 
     kind: tuple[str, str, str, str]
     """Units of the dictionary, the signals, the weights and the penalty."""
@@ -135,11 +135,11 @@ class Case:
         return 0.5 * (self.weights * self.values**2).sum(axis=1)
 
     def with_room(self):
-        """Return the context in which the problem is made and solved."""
+        """Return the context, perhaps with a memory limit, in which the problem is made and solved."""
         return memory_limit(1.0) if self.limited else nullcontext()
 
     def problem(self, *, cls=LassoProblem, **changes) -> LassoProblem:
-        """Return the problem, or one with other arguments."""
+        """Return the problem, with some arguments changed."""
         arguments = {"dictionary": self.dictionary, "signals": self.signals, "penalty": self.penalty}
         with self.with_room():
             return cls(**(arguments | self.options | changes))
@@ -156,7 +156,7 @@ class Case:
         return LassoProblem(**(given | {"penalty": self.penalty} | self.options | changes))
 
     def codes(self, *, density=0.4, seed=0) -> np.ndarray:
-        """Return feasible codes, each coefficient of the size that its atom has in a signal."""
+        """Return feasible codes; coefficients are of the size of norm(signal) / norm(atom)."""
         rng = np.random.default_rng([self.seed, seed])
         norms = np.sqrt((self.atoms**2).sum(axis=1))
         sizes = np.sqrt(2.0 * self.energies + (self.energies == 0.0))[:, np.newaxis] / np.where(
@@ -169,7 +169,7 @@ class Case:
 def problems(
     *, dictionary=None, signals=None, weights=None, penalty=None, positive=None, limited=None, most=24
 ) -> st.SearchStrategy[Case]:
-    """Return a strategy for problems of the named kinds: one, several, or None for all."""
+    """Return a strategy for problems of one kind, of several kinds, or of all kinds if None."""
 
     def drawn(chosen, every):
         given = (chosen,) if isinstance(chosen, (str, bool)) else tuple(chosen or every)
@@ -190,7 +190,7 @@ def problems(
 
 
 def case(dictionary, signals, weights, penalty, positive, limited, about, seed) -> Case:
-    """Return one problem of these kinds with about `about` atoms."""
+    """Return one problem of the given kinds with about `about` atoms."""
     rng = np.random.default_rng([seed, about])
     form, atoms = _atoms(rng, dictionary, about)
     if positive == "mixed":
@@ -208,7 +208,7 @@ def case(dictionary, signals, weights, penalty, positive, limited, about, seed) 
     if penalty == "weak":
         share = 10.0 ** rng.uniform(-5.0, -2.0)
     l1 = np.full(len(atoms), share * largest)
-    # Penalties per atom are proportional to its norm; a single penalty suits the largest correlations.
+    # Penalties of atoms are proportional to norms; a single penalty is proportional to the largest norm.
     l1 = l1 * (norms.max() if penalty in ("number", "weak") else np.where(norms > 0.0, norms, 1.0))
     l2 = np.zeros(len(atoms))
     if penalty in ("vector", "elastic net"):
@@ -252,7 +252,7 @@ def filled(form, counts, fill):
 
 
 def _atoms(rng, kind, about):
-    """Return a dictionary as an argument, and as an array."""
+    """Return a dictionary in the form that is passed, and as a dense array."""
     if kind in CONVOLUTIONAL:
         return _kernels(rng, kind, about)
     n_atoms, n_features = (1 if kind == "one atom" else about), int(rng.integers(1, about + 1))
@@ -313,7 +313,7 @@ def _values(rng, kind, n_signals, atoms, positive):
 
 
 def _weights(rng, kind, shape):
-    """Return the weights of the features of each signal, and the arguments that pass them."""
+    """Return the weight of each feature of each signal, and the arguments that pass these weights."""
     own = kind.startswith("own")
     if kind == "none":
         return np.ones(shape), {}

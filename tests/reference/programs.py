@@ -18,14 +18,14 @@ KINDS = (
     *("infinite bounds", "degenerate vertex", "null space", "scaled variables", "contradicted by equations"),
     *("range in equations", "range in hidden equations"),
 )
-# In these kinds, the Hessian within the equations is zero or has rank one, up to rounding.
+# In programs of these kinds, the Hessian within the equations is zero or has rank one, up to rounding.
 FLAT = ("range in equations", "range in hidden equations")
 INFEASIBLE = ("infeasible", "contradicting equations", "contradicted by equations")
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """The arguments of a program, whose rows hold at `inside` unless the kind is one of `INFEASIBLE`."""
+    """The arguments of a program, whose constraints hold at `inside` unless the kind is in `INFEASIBLE`."""
 
     kind: str
     hessian: np.ndarray
@@ -39,11 +39,11 @@ class Case:
         return self.kind not in INFEASIBLE
 
     def program(self, cls, **changes):
-        """Return the program."""
+        """Return the program of class `cls`, with some arguments changed."""
         return cls(**({"hessian": self.hessian, "linear": self.linear} | self.parts | changes))
 
     def rows(self):
-        """Return A and b, with bounds as rows, and E and f."""
+        """Return A and b of the inequalities, which include bounds, and E and f of the equations."""
         n = len(self.linear)
         rows, limits = self.parts.get("inequalities", (np.empty((0, n)), np.empty(0)))
         lower, upper = self.parts.get("bounds", (np.full(n, -np.inf), np.full(n, np.inf)))
@@ -55,7 +55,7 @@ class Case:
 
 
 def programs(*, kinds=KINDS, most=6) -> st.SearchStrategy[Case]:
-    """Return a strategy for programs of these kinds."""
+    """Return a strategy for programs of the given kinds."""
     return st.builds(case, st.sampled_from(kinds), st.integers(2, most), st.integers(0, 2**20))
 
 
@@ -144,7 +144,7 @@ def case(kind, n, seed, *, condition=None) -> Case:
 
 
 class _Numbers:
-    """Random numbers for programs; with few variables, small integers over powers of two."""
+    """Random numbers for programs; with few variables, small integers divided by powers of two."""
 
     def __init__(self, rng, n):
         self.rng, self.n, self.exact = rng, n, n <= 6
@@ -177,7 +177,7 @@ class _Numbers:
 def exact_optimum(case: Case) -> Fraction | None:
     """Return the optimum of a small program in rationals; None if no point satisfies its rows.
 
-    It tries all sets of independent rows as active: one of them belongs to the optimum.
+    Every set of independent rows is tried as the active set, because one set belongs to the optimum.
     """
     rows, limits, equations, values = case.rows()
     n = len(case.linear)
@@ -221,7 +221,7 @@ def _independent(equations, values):
 
 
 def _stationary(hessian, linear, active, sides):
-    """Return the stationary point on active rows, and their multipliers; None if there is more than one."""
+    """Return the stationary point on active rows and its multipliers; None if the equations are singular."""
     n = len(linear)
     system = [[*hessian[i], *(row[i] for row in active), -linear[i]] for i in range(n)]
     system += [[*row, *([Fraction(0)] * len(active)), side] for row, side in zip(active, sides, strict=True)]

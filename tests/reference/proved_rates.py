@@ -1,8 +1,8 @@
-"""Bounds on spike rates and stages that docs/theory.md, section 4.5, proves, with their constants.
+"""Bounds on spike rates and stages, with their constants, from the proofs in docs/theory.md, section 4.5.
 
-The distance between two codes is always that of their reconstructions, ``||(a - b) D||``.  Codes are in
-the units of the problem, rates in spikes a time constant.  A LASSO is the CLASSO of ``[D, -D]`` here, so a
-network has a neuron for each row of `Neurons.atoms`.
+The distance between two codes is always the distance between their reconstructions, ``||(a - b) D||``.  Codes
+are in the units of the problem, and rates in spikes per time constant.  A LASSO is treated as the CLASSO of
+``[D, -D]``, so a network has a neuron for each row of `Neurons.atoms`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def code_of_counts(problem: LassoProblem, counts: np.ndarray, duration: float, s
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PlainRates:
-    """Bounds on the code of spikes counted since rest, for one signal."""
+    """Bounds, for one signal, on the code that counts of spikes since rest give."""
 
     atoms: np.ndarray
     """The atom of each neuron."""
@@ -54,7 +54,7 @@ class PlainRates:
 
     @classmethod
     def of(cls, problem: LassoProblem, optimum: np.ndarray, highest: float = HIGHEST_RATE) -> PlainRates:
-        """Return the bounds for the network whose busiest neuron tends to the rate `highest`."""
+        """Return the bounds for a network in which the largest rate tends to `highest`."""
         scale = float(np.abs(optimum).max()) / highest
         residual = problem.signals[0] - optimum @ problem.dictionary
         correlations = problem.dictionary @ residual
@@ -76,7 +76,7 @@ class PlainRates:
 
     @cached_property
     def growth(self) -> float:
-        """K, the charge that the spikes of the optimum take in a time constant."""
+        """K, the charge that the spikes of the optimum remove in a time constant."""
         return float(self.thresholds @ self.rates)
 
     @cached_property
@@ -85,12 +85,12 @@ class PlainRates:
         return float(np.linalg.norm(self.rates @ self.atoms))
 
     def root_bound(self, time: np.ndarray) -> np.ndarray:
-        """Return the bound on the distance that falls as the root of the time; it needs no assumption."""
+        """Return the bound on the distance that falls as 1 / sqrt(time), which needs no assumption."""
         return self.scale * np.sqrt(2.0 * self.growth * (time + 1.0) + self.start**2) / (time + 1.0)
 
     @cached_property
     def last_spike(self) -> float:
-        """The time after which the optimum's silent neurons do not fire; infinite if one has no slack."""
+        """The time after which silent neurons of the optimum do not fire; infinite if slack is zero."""
         silent = self.rates == 0.0
         if not self.slack[silent].all():
             return np.inf
@@ -99,9 +99,9 @@ class PlainRates:
 
     @cached_property
     def reach(self) -> float:
-        """C, which the distance never exceeds, in units of ``scale / (t + 1)``."""
+        """C, the bound on the distance in units of ``scale / (t + 1)``."""
         used = self.rates > 0.0
-        # Its product with a vector has the length that theory.md calls that of G_S^-1/2 times the vector.
+        # The product of this matrix and a vector is as long as G_S^-1/2 times the vector (docs/theory.md).
         inverse = np.linalg.inv(np.linalg.cholesky(self.gram[np.ix_(used, used)]))
         lengths = np.linalg.norm(inverse, axis=0)
         lateral = self.gram - np.diag(self.thresholds)
@@ -151,12 +151,12 @@ class FixedStages:
 
     @cached_property
     def scale(self) -> float:
-        """The value of a code for one unit of spike rate, if the reconstruction is off by one."""
+        """The coefficient that one unit of spike rate stands for, if the reconstruction is off by one."""
         return 2.0 * float(self.margins.max()) / HIGHEST_RATE
 
     @cached_property
     def _charge(self) -> float:
-        """The most that theta . (a* - o) can be, if the reconstruction is off by one."""
+        """The largest value of theta . (a* - o), if the reconstruction is off by one."""
         inside = np.isin(self.used, self.support)
         thresholds = np.diag(self.gram) * inside
         return float(thresholds @ self.margins + np.sqrt(thresholds @ np.abs(self._inverse) @ thresholds))
@@ -184,7 +184,7 @@ class FixedStages:
 
 
 class Stage(NamedTuple):
-    """Figures at the end of a stage."""
+    """Results at the end of a stage."""
 
     code: np.ndarray
     bound: float

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class ExactProblem:
-    """The problem of one signal, its floating-point numbers taken as the rationals that they are."""
+    """The problem of one signal, with floating-point numbers converted exactly to rational numbers."""
 
     def __init__(self, problem, signal=0):
         self.atoms = [rational(atom) for atom in problem.atoms.toarray()]
@@ -45,7 +45,7 @@ class ExactProblem:
         multiple = max(along / squared, Fraction(0)) if squared else Fraction(0)
         bounds = [l1 / x for x, l1, l2 in zip(reach, self.l1, self.l2, strict=True) if not l2 and x > 0]
         multiple = min([multiple, *bounds])
-        # Newton's method decreases monotonically, because the slope is concave and falls.
+        # Newton's method decreases `multiple` monotonically, because the slope is concave and falls.
         while True:
             beyond = [
                 (x, l1, l2)
@@ -61,12 +61,12 @@ class ExactProblem:
         return self.objective(code) - (multiple * along - multiple**2 * squared / 2 - conjugates)
 
     def _reach(self, pulls):
-        """Return the distance by which each correlation can pull its coefficient from zero."""
+        """Return how strongly each correlation pulls its coefficient away from zero."""
         return [x if one_sided else abs(x) for x, one_sided in zip(pulls, self.positive, strict=True)]
 
     @classmethod
     def of(cls, atoms, signal, weights, l1, l2, *, positive):
-        """Return the problem of these arrays."""
+        """Return the problem of the given arrays, with exact numbers."""
         problem = object.__new__(cls)
         problem.atoms = [rational(atom) for atom in atoms]
         problem.signal, problem.weights = rational(signal), rational(weights)
@@ -76,10 +76,10 @@ class ExactProblem:
     def optimum(self, near, *, or_best=False):
         """Return the smallest objective, found from the support and signs of `near`.
 
-        Where atoms are dependent it is None, or the smallest objective met if `or_best`.
+        If atoms are dependent, return None, or with `or_best` the objective of the last code.
 
-        An active-set method without rounding: towards the solution on the support until an atom vanishes,
-        then the atom that violates its condition most.
+        This is an active-set method without rounding: move towards the solution on the support until a
+        coefficient vanishes; at the solution, add the atom that violates its condition most.
         """
         signs = {i: 1 if value > 0 else -1 for i, value in enumerate(near) if value}
         code = {i: Fraction(float(near[i])) for i in signs}
@@ -109,7 +109,7 @@ class ExactProblem:
         return self.objective(full) if or_best else None
 
     def _on(self, support, signs):
-        """Return the solution of the equations on a support, by atom; None if they are singular."""
+        """Return the optimal coefficients on a support, by atom; None if the equations are singular."""
         rows = [
             [self.product(self.atoms[i], self.atoms[j]) + (self.l2[i] if i == j else 0) for j in support]
             + [self.product(self.atoms[i], self.signal) - signs[i] * self.l1[i]]
@@ -120,7 +120,7 @@ class ExactProblem:
 
 
 def rational(values):
-    """Return the exact rational values of numbers."""
+    """Return the exact values of floats as rational numbers."""
     return [value if isinstance(value, Fraction) else Fraction(float(value)) for value in values]
 
 
@@ -129,7 +129,7 @@ def _dot(left, right):
 
 
 def solution_of(rows):
-    """Return the solution of equations, by elimination; None if the matrix is singular."""
+    """Return the solution of linear equations by elimination; None if the matrix is singular."""
     n = len(rows)
     for k in range(n):
         pivot = next((i for i in range(k, n) if rows[i][k]), None)

@@ -1,8 +1,8 @@
-"""The slow twin of `snn.simulate`: the same mathematics, 30 digits, no cleverness.
+"""The slow twin of `snn.simulate`, with equal mathematics, 30 digits and no optimisation.
 
-Every neuron's next crossing is bracketed by an argument from calculus, bisected in floats, and, for the
-few that could come first, polished in mpmath.  Neurons that cross in the same instant, as floats can tell
-instants apart, fire in the order of their indices, before any of their spikes is applied.
+Calculus brackets the next crossing of each neuron, and bisection in floats refines the crossing.  The few
+crossings that could be first are polished in mpmath.  Neurons whose crossings floats cannot tell apart fire
+in the order of their indices, before any of their spikes is applied.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy as np
 
 DIGITS = 30
 AT_THRESHOLD = mpmath.mpf(10) ** -26  # a smaller distance from the threshold counts as zero
-# In floats a crossing is known to a few units of rounding of the numbers it is made of.  Neurons this near to
-# their thresholds, relative to those numbers, when the first one crosses fire in the same instant.
+# In floats, a crossing has an error of a few roundings of the numbers from which it is computed.  Neurons
+# whose distance from the threshold is below SAME_INSTANT times these numbers fire with the first neuron.
 SAME_INSTANT = mpmath.mpf(2) ** -42  # 2**10 units of 2**-52
-CLOSE_CALL = 1e-5  # crossings that are nearer than this are not decided by floats
+CLOSE_CALL = 1e-5  # floats do not decide the order of crossings nearer than this
 
 
 class SlowRun(NamedTuple):
@@ -34,7 +34,7 @@ def simulate_slowly(weights, soma_bias, firing_threshold, duration, *, state=Non
     """Run the network given by plain arrays, weights[source, target], for `duration`; times begin at zero."""
     n_neurons = len(soma_bias)
     with mpmath.workdps(DIGITS):
-        # All numbers of a neuron are in units of its threshold.
+        # Express all numbers of a neuron in units of its threshold.
         threshold = [mpmath.mpf(float(x)) for x in np.broadcast_to(firing_threshold, n_neurons)]
         rows = [
             [(i, mpmath.mpf(float(w)) / threshold[i]) for i, w in enumerate(row) if w != 0]
@@ -107,7 +107,7 @@ def crossing_exists(gap, bias, current) -> bool:
 
 
 def rough_crossing(gap, bias, current) -> float:
-    """Return the crossing by bisection in floats of the bracket from calculus; inf if there is none."""
+    """Return the crossing by bisection in floats of a bracket from calculus; inf if there is no crossing."""
     if gap <= AT_THRESHOLD:
         return 0.0
     if not crossing_exists(gap, bias, current):
@@ -116,11 +116,11 @@ def rough_crossing(gap, bias, current) -> float:
         return float(-mpmath.log1p(-gap / current))
     gap, bias, current = float(gap), float(bias), float(current)
     if current <= 0:
-        high = (gap - current) / bias  # there the potential is at least the threshold
+        high = (gap - current) / bias  # at this time the potential is at least the threshold
     elif bias > 0:
         high = gap / bias
     else:
-        high = math.log(-current / bias)  # its maximum
+        high = math.log(-current / bias)  # the potential is largest at this time
     low = 0.0
     for _ in range(80):
         middle = 0.5 * (low + high)

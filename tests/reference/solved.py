@@ -1,4 +1,4 @@
-"""Problems of every kind solved by every method: helpers that tests of both share."""
+"""Helpers for tests that solve problems of every kind by every method."""
 
 import warnings
 from dataclasses import fields, replace
@@ -61,7 +61,7 @@ def problems_for(name, **features):
 
 
 def solved(method, this, problem=None, **options):
-    """Return the result; require a warning, at this line, if and only if a signal did not converge."""
+    """Solve a problem; require a warning that names this file if and only if a signal did not converge."""
     problem = this.problem() if problem is None else problem
     with this.with_room(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,6 +1,6 @@
-"""SPAMS, an independent program: online dictionary learning by its inventors.
+"""Online dictionary learning by SPAMS, an independent program of the inventors of the method.
 
-It is under the GPL, and only a peer: the library neither contains nor needs it.  `pip install spams-bin`.
+SPAMS is under the GPL; the library neither contains nor needs SPAMS.  Install it by `pip install spams-bin`.
 """
 
 import ctypes
@@ -14,7 +14,7 @@ from dictlearn.resumable import batches_in_order, seed_of_order
 from examples._baselines import LearningCurve
 
 PENALTY_MODE = (
-    2  # min over the codes of 1/2 ||x - D a||^2 + lambda1 ||a||_1 + lambda2 / 2 ||a||^2, lambda2 tiny
+    2  # minimise 1/2 ||x - D a||^2 + lambda1 ||a||_1 + lambda2 / 2 ||a||^2 over codes; lambda2 is tiny
 )
 
 
@@ -31,15 +31,15 @@ def learn_with_spams(
     positive_atoms=True,
     positive_code=True,
 ):
-    """Learn as `learn_with_scikit_learn`; each mark is a run, rounded up to whole batches if possible.
+    """Learn like `learn_with_scikit_learn`; each mark is a run, rounded up to whole batches if possible.
 
-    Atoms that SPAMS has learned by a mark do not depend on what follows, except that an atom which no sample
-    uses is replaced by any of the samples.  Batches may reach over the end of an epoch.
+    Atoms that SPAMS has learned by a mark do not depend on later samples, except that SPAMS replaces an atom
+    that no sample uses by any of the samples.  A batch may include samples of two epochs.
     """
     signals = np.asarray(signals, dtype=np.float64)
     batches = batches_in_order(len(signals), n_samples, batch_size=batch_size, seed=seed_of_order(rng))
     order = np.concatenate(list(batches))
-    # SPAMS always shuffles samples in the same way: put each one at the place that SPAMS reads in its turn.
+    # SPAMS always shuffles samples in the same way, so place each sample where SPAMS reads it in turn.
     shuffled = np.empty((signals.shape[1], n_samples), order="F")
     shuffled[:, spams_order(n_samples)] = signals[order].T
     columns = np.asfortranarray(np.asarray(start, dtype=np.float64).T)
@@ -73,7 +73,7 @@ def learn_with_spams(
 
 
 def spams_order(n_signals):
-    """Which signal SPAMS takes first, second, ...: drawn without replacement by the C library, seed 0."""
+    """Return the order in which SPAMS takes signals: draws without replacement by the C library, seed 0."""
     library = ctypes.CDLL(None)
     library.random.restype = ctypes.c_long
     library.srandom(0)

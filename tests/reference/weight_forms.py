@@ -1,8 +1,8 @@
-"""The registry of weight forms, over which every test of forms runs.  A new form is one line of `FORMS`.
+"""The registry of weight forms for all tests of forms.  A new form is one line of `FORMS`.
 
 A form stores a dense matrix W, `weights[source, target]` with a zero diagonal.  Not every matrix fits every
-form: `nearest` takes from any matrix the numbers that the form has room for, and returns a matrix that fits.
-Tests compare with that dense matrix, and not with what the form's own `toarray` says.
+form: `nearest` keeps the numbers of a matrix that the form can store, and returns a matrix that fits.
+Tests compare with this dense matrix, and not with the result of `toarray` of the form.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from snn.weights import Connection, Segments
 
 NOT_LOOKED_AT = 3.0  # stored on the diagonal, which nothing may read
 GRID_SHAPE, REACH = (3, 2), (1, 1)
-GRID_KERNEL = (4, 4, 2)  # (height, width, stride): kernels overlap with those of the next positions only
+GRID_KERNEL = (4, 4, 2)  # (height, width, stride): kernels overlap only with kernels of adjacent positions
 
 
 def random_dictionary(rng, n_atoms, n_features, *, non_negative=False):
@@ -31,8 +31,8 @@ def random_dictionary(rng, n_atoms, n_features, *, non_negative=False):
 def random_weights(rng, n_neurons, *, density=1.0, sign=0, strength=1.0):
     """Return asymmetric weights; the total excitation that a source sends is less than `strength`.
 
-    With thresholds of at least 1 and strength < 1 a spike causes less than one spike, so rates stay
-    bounded whatever the inhibition.
+    With thresholds of at least 1 and a strength below 1, a spike causes less than one spike, so rates stay
+    bounded for any inhibition.
     """
     weights = rng.uniform(-1.0, 1.0, (n_neurons, n_neurons))
     if sign:
@@ -52,9 +52,9 @@ class WeightForm(NamedTuple):
 
     store: Callable[[np.ndarray], Any]
     nearest: Callable[[np.ndarray], np.ndarray] = np.copy
-    multiple: int = 1  # the number of neurons is a multiple of this
+    multiple: int = 1  # the number of neurons is a multiple of `multiple`
     signed: bool = False  # the neurons are the positive and negative neurons of atoms
-    screened: bool = True  # screening is used if few of many neurons fire
+    screened: bool = True  # runs use screening if few of many neurons fire
     atoms: Callable[[np.random.Generator, int, int, float], np.ndarray] | None = None
 
     def n_neurons(self, about: int) -> int:
@@ -72,7 +72,7 @@ def on_demand(weights: np.ndarray) -> DenseRows:
 
 
 def overlapping_blocks(weights: np.ndarray) -> Segments:
-    """Return four quarters, and over their middle another block with half of the weights there."""
+    """Return four quarters and a block over their middle, which holds half of the weights in the middle."""
     n, half, quarter = len(weights), len(weights) // 2, len(weights) // 4
     middle = slice(quarter, n - quarter)
     outer = strength_of(weights)
@@ -84,7 +84,7 @@ def overlapping_blocks(weights: np.ndarray) -> Segments:
 
 
 def segments_of(n_neurons: int, blocks: list) -> Segments:
-    """Return weights made of dense blocks: first source, first target, values and factor of each."""
+    """Return weights of dense blocks, given as (first source, first target, values, factor)."""
     ends = np.cumsum([0, *(values.size for _, _, values, _ in blocks)])
     connections = [
         Connection(source, target, values.shape, int(end), factor)
@@ -114,7 +114,7 @@ def nearest_sign_pairs(weights: np.ndarray) -> np.ndarray:
 
 
 def grid_offsets():
-    """Yield (row offset, column offset, source positions, target positions) within reach on the grid."""
+    """Yield (row offset, column offset, source positions, target positions) of each offset within `REACH`."""
     places = [(row, column) for row in range(GRID_SHAPE[0]) for column in range(GRID_SHAPE[1])]
     for i in range(-REACH[0], REACH[0] + 1):
         for j in range(-REACH[1], REACH[1] + 1):
@@ -132,7 +132,7 @@ def grid(weights: np.ndarray) -> StencilWeights:
 
 
 def nearest_on_grid(weights: np.ndarray) -> np.ndarray:
-    """Return the matrix in which all weights of one offset are those of the first place that has it."""
+    """Return a matrix in which all weights of an offset equal the weights at its first place."""
     n_channels = len(weights) // (GRID_SHAPE[0] * GRID_SHAPE[1])
     by_place = weights.reshape(-1, n_channels, weights.shape[1] // n_channels, n_channels)
     result = np.zeros(by_place.shape)
@@ -143,7 +143,7 @@ def nearest_on_grid(weights: np.ndarray) -> np.ndarray:
 
 
 def random_atoms(rng: np.random.Generator, n_atoms: int, n_features: int, coherence: float) -> np.ndarray:
-    """Return atoms of norm one that share a direction; `coherence` says how much."""
+    """Return atoms of norm one that share a direction; `coherence` is the share of this direction."""
     atoms = random_dictionary(rng, n_atoms, n_features)
     atoms = coherence * atoms[:1] + (1.0 - coherence) * atoms
     return atoms / np.linalg.norm(atoms, axis=1, keepdims=True)
@@ -190,7 +190,7 @@ ANY_MATRIX = tuple(name for name, form in FORMS.items() if form.nearest is np.co
 
 
 def require_sums(form: Weights, weights: np.ndarray) -> None:
-    """Require that sums over weights, and degrees, equal those of the dense matrix."""
+    """Require that sums over weights and degrees of neurons equal the values from the dense matrix."""
     assert form.shape == weights.shape
     amounts = np.random.default_rng(0).standard_normal((3, len(weights)))
     np.testing.assert_allclose(form.transpose_product(amounts), amounts @ weights, rtol=0, atol=1e-13)
@@ -208,12 +208,12 @@ def stored(name: str, weights: np.ndarray, soma_bias, firing_threshold=1.0) -> S
 
 
 def in_form(network: SpikingNetwork, name: str) -> SpikingNetwork:
-    """Return the same network with its weights stored in another form, one that fits them."""
+    """Return the network with weights stored in another form, which must fit the weights."""
     return stored(name, dense_weights(network), network.soma_bias, network.firing_threshold)
 
 
 def bounded(weights: np.ndarray, strength: float) -> np.ndarray:
-    """Scale the matrix, which keeps it in its form, until no source excites by more than `strength`."""
+    """Scale the matrix so that no source excites by more than `strength`; its form still fits."""
     sent = np.maximum(weights, 0.0).sum(axis=1).max()
     return weights * min(1.0, strength / sent) if sent > 0.0 else weights
 
@@ -221,7 +221,7 @@ def bounded(weights: np.ndarray, strength: float) -> np.ndarray:
 def random_matrix(name: str, rng, about: int, *, density=1.0, sign=0, strength=0.8) -> np.ndarray:
     """Return a dense matrix of about `about` neurons that fits the form.
 
-    With thresholds of at least 1 and a strength below 1, a spike causes less than one, so rates stay bounded.
+    With thresholds of at least 1 and a strength below 1, each spike causes less than one: rates stay bounded.
     """
     n_neurons = FORMS[name].n_neurons(about)
     weights = random_weights(rng, n_neurons, density=density, sign=sign, strength=strength)

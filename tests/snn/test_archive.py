@@ -28,7 +28,7 @@ def test_what_is_read_is_what_was_written(tmp_path):
 
 
 def test_entries_that_were_not_written_together_are_refused(tmp_path):
-    """Another program's file with the same entries has a checksum per entry, but none of all entries."""
+    """If NumPy writes the same entries, each entry has a checksum, but the file has no digest."""
     path = tmp_path / "file.npz"
     np.savez(path, **ENTRIES)
     with pytest.raises(ValueError, match=r"^path must name a saved thing") as caught:
@@ -57,11 +57,11 @@ def test_every_byte_counts(tmp_path):
             np.testing.assert_array_equal(loaded.membrane_potential, state.membrane_potential)
             np.testing.assert_array_equal(loaded.synaptic_current, state.synaptic_current)
             assert loaded.time == state.time
-    assert n_refused >= len(whole) - 2  # but for the length of the digest
+    assert n_refused >= len(whole) - 2  # the two bytes for the length of the digest may be ignored
 
 
 def rewritten(path, **changes):
-    """Write a file again with other entries, compressed, and with its own digest."""
+    """Rewrite a file with changed entries, compressed, and with a digest that is right."""
     with np.load(path) as arrays:
         entries = {**arrays, **changes}
     packed = io.BytesIO()
@@ -71,7 +71,7 @@ def rewritten(path, **changes):
 
 
 def test_a_small_file_does_not_become_large(tmp_path, monkeypatch):
-    """Too large entries are not decompressed, whether the schema has them or not."""
+    """An entry that is too large is not decompressed, whether or not the schema names it."""
     path = tmp_path / "state.npz"
     for name in ("other", "synaptic_current"):
         NetworkState.at_rest(2).save(path)

@@ -1,4 +1,4 @@
-"""Bad input to every public function and class of `snn`: type of the error, and the argument it names."""
+"""For bad input, public functions and classes of `snn` raise the right error, which names the argument."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -60,7 +60,7 @@ fixed = partial(FixedPoint, bits=8)
 
 
 def simulator(**changes):
-    """Assign attributes of a simulator, which must not change if the value is refused."""
+    """Assign attributes of a simulator; the simulator must not change if a value is refused."""
     made = Simulator(NETWORK)
     before = made.advance(1.5).state
     for name, value in changes.items():
@@ -81,12 +81,12 @@ def imperfect_digital(format=None, **changes):
 
 
 def table(call, error, **values):
-    """Return cases of one wrong argument each; the error names this argument."""
+    """Return cases that have one wrong argument each; the error names the wrong argument."""
     return [(call, error, name, {name: value}) for name, bad in values.items() for value in bad]
 
 
 def case(error, name, call, **arguments):
-    """Return one case with several arguments, or whose error names something else."""
+    """Return one case that has several arguments, or whose error names something other than the argument."""
     return (call, error, name, arguments)
 
 
@@ -299,7 +299,7 @@ def test_networks_and_results_cannot_be_written():
     arrays += [RESULT.spike_counts, RESULT.average_soma_current, SPIKES.times, SPIKES.neurons]
     for array in arrays:
         assert not array.flags.writeable
-    with contextlib.suppress(ValueError):  # a copy, or read-only
+    with contextlib.suppress(ValueError):  # the array is a copy or is read-only
         NETWORK.weights.toarray()[0, 1] = 9.0
     assert NETWORK.weights.toarray()[0, 1] == -0.5
     with pytest.raises(AttributeError):

@@ -1,4 +1,4 @@
-"""Runs on a clock, of perfect and imperfect neurons, agree with a slow twin, closed forms, and exact runs."""
+"""Runs of perfect and imperfect neurons on a clock agree with a slow twin, closed forms, and exact runs."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -25,7 +25,7 @@ OF_IMPERFECTIONS = ("leaked", "refused", "noise", "n_lost", "pending")
 
 @st.composite
 def imperfections(draw, n_neurons):
-    """Draw a value, or none, for each imperfection; a leak of 1 equals that of the current."""
+    """Draw a value or none for each imperfection; with a leak of 1, potentials decay as fast as currents."""
     rng = np.random.default_rng(draw(st.integers(0, 2**20)))
     shape = [(), (n_neurons,), (n_neurons, n_neurons)][rng.integers(3)]
     some = rng.uniform(size=6) < draw(st.sampled_from([0.0, 0.3, 0.6, 1.0]))
@@ -67,7 +67,7 @@ def changes_by_step(network, stimulus, start, step):
 @examples(25)
 @given(data=st.data(), step=st.sampled_from([1 / 16, 1 / 4, 1 / 2]), scale=st.floats(0.5, 5.0), **RULES)
 def test_every_step_is_the_slow_twins(form, data, step, scale, integration, reset):
-    """Spikes, state, charges and losses by imperfections agree; two copies run in pieces."""
+    """Spikes, state, charges and losses by imperfections agree, also if two copies run in pieces."""
     this = data.draw(networks(form, SMALL, most=data.draw(st.sampled_from([6, 12, 12, 40]))))
     network = this.network().with_soma_bias(scale * this.soma_bias)
     n, n_steps = network.n_neurons, data.draw(st.integers(20, 60))
@@ -90,10 +90,10 @@ def test_every_step_is_the_slow_twins(form, data, step, scale, integration, rese
     stimulus = onto and this._replace(state=state, duration=duration).stimulus(onto=onto)
     try:
         result = simulate(network, duration, clock, state=state, stimulus=stimulus, record_spikes=True)
-    except ValueError as error:  # pairs of so many neurons may run away on a coarse clock
+    except ValueError as error:  # pairs may run away on a coarse clock if there are many neurons
         assume("time_step must be so short" not in str(error))
         raise
-    assume(len(result.spikes.times) < 100_000)  # the twin takes minutes for those that nearly run away
+    assume(len(result.spikes.times) < 100_000)  # the twin takes minutes if a network nearly runs away
     drives = np.stack([network.soma_bias, 0.5 * network.soma_bias])
     pieces = {} if data.draw(st.booleans()) else {"updates_per_call": 50}
     run = start_run(clock, network, drives, state, window_moments=True, **pieces)
@@ -148,12 +148,12 @@ def require_near(one, other):
 
 
 def test_spikes_of_a_step_are_bounded_and_charge_is_not_lost():
-    """A neuron fires at most 1,024 times in a step; others follow later, or an error refuses the step."""
+    """A neuron fires at most 1,024 times in a step; further spikes follow later, or the step is refused."""
     once = NetworkState(membrane_potential=np.array([1.0, 0.0]), synaptic_current=np.zeros(2))
     network = SpikingNetwork([[0.0, 6000.0], [0.0, 0.0]], [0.0, 0.0], [1.0, 1.0])
     run = simulate(network, 50.0, Clock(0.25), state=once, record_spikes=True)
     np.testing.assert_array_equal(run.spikes.counts(stop=0.5), [1, 1024])
-    # 6,000 of charge arrive, but for what is still on its way at the end; the last threshold is not reached.
+    # A charge of almost 6,000 arrives before the end of the run, so the last of 6,000 spikes is missing.
     np.testing.assert_array_equal(run.spike_counts, [1, 5999])
     with pytest.raises(RunawayError) as caught:
         simulate(network, 50.0, Clock(0.25), state=once, max_spikes=1)
@@ -166,7 +166,7 @@ def test_spikes_of_a_step_are_bounded_and_charge_is_not_lost():
 @pytest.mark.filterwarnings("ignore:time_step is:UserWarning")
 @pytest.mark.parametrize("time_step", [0.1, 100.0, 1000.0])
 def test_filtered_spikes_are_the_sum_over_the_spikes(time_step):
-    """This also holds if e^dt, a factor of the kernel, exceeds the range of floats."""
+    """The sum is also right if e^dt, a factor of the kernel, exceeds the range of floats."""
     network = SpikingNetwork(np.zeros((2, 2)), [0.3 / time_step, 1.0 / time_step], [1.0, 1.0])
     run = start_run(Clock(time_step), network, network.soma_bias[np.newaxis])
     times, neurons, _ = run.advance(1601 * time_step, record=True)
@@ -206,7 +206,7 @@ def test_spikes_raise_the_threshold_of_an_adapting_neuron():
     assert intervals[0] < 0.7 * intervals[-1]
     for k, time in enumerate(times):
         threshold = 0.5 * (1.0 + 0.25 * np.exp(-(time - times[:k]) / 3.0).sum())
-        # It fires in the first step that ends with as much charge.
+        # The neuron fires in the first step at whose end its charge reaches the raised threshold.
         assert charge + threshold <= 2.0 * time + 1e-12
         assert 2.0 * (time - step) < charge + 0.5 * (
             1.0 + 0.25 * np.exp(-(time - step - times[:k]) / 3.0).sum()
@@ -227,9 +227,10 @@ def test_exactly_max_spikes_spikes_are_allowed():
 
 
 def test_floors_of_figure_2():
-    """Tang, Lin and Davies (2017): reset to zero, E / E* - 1 stops near 8e-3 for steps of 0.1, 2e-4 for 0.01.
+    """Figure 2 of Tang, Lin and Davies (2017): floors of E / E* - 1, with resets to zero and 400 atoms.
 
-    400 atoms, at t = 1000, within a factor of three: the floor depends on the signal.
+    The floors are near 8e-3 for steps of 0.1 and near 2e-4 for steps of 0.01.  The test allows a factor of
+    three at t = 1000, because the floor depends on the signal.
     """
     rng = np.random.default_rng(9)
     dictionary, code = random_dictionary(rng, 400, 64), np.zeros(400)
@@ -253,7 +254,7 @@ def test_floors_of_figure_2():
     assert 8e-3 / 3 < coarse < 8e-3 * 3
     assert 2e-4 / 3 < fine < 2e-4 * 3
     assert exact < fine
-    # Subtracting the threshold removes one error, and exact integration the other.
+    # Subtracting the threshold removes one error, and exact integration removes the other error.
     assert on_a_clock(0.1, integration="euler", reset="subtract") < coarse / 2
     assert on_a_clock(0.1) < 2.0 * exact
 
@@ -263,13 +264,14 @@ def test_floors_of_figure_2():
     [(1.0, 0.0, 5, 6), (0.5, 0.0, 9, 10), (0.25, 0.0, 17, 18), (0.5, 0.5, 4, 8), (0.25, 0.25, 8, 12)],
 )
 def test_rates_swing_where_a_step_is_too_long(step, delay, stable, unstable):
-    """docs/theory.md, (16b): neurons that fire in every step do gradient steps of 1 - e^-dt.
+    """Neurons that fire in every step do gradient steps of 1 - e^-dt: docs/theory.md, (16b).
 
-    They are stable up to an eigenvalue of G of 2 / (1 - e^-dt), with a delay of a step 1 + 1 / (1 - e^-dt):
-    of n neurons that all inhibit each other by 1/2 it is (n + 1) / 2.  Charge is kept: the mean is right.
+    The steps are stable if the largest eigenvalue of G is below 2 / (1 - e^-dt); with a delay of one step, it
+    must be below 1 + 1 / (1 - e^-dt).  If n neurons all inhibit each other by 1/2, the eigenvalue is
+    (n + 1) / 2.  The mean rate is right even if rates swing, because no charge is lost.
     """
     for n in (stable, unstable):
-        # A mean of 20 spikes a step, of neurons that are not quite alike.
+        # On average a neuron fires 20 times in a step; the drives of the neurons differ slightly.
         drive = 20.0 / step * 0.5 * (n + 1) * np.linspace(0.999, 1.001, n)
         given = Imperfections(delays=delay) if delay else None
         network = SpikingNetwork(-0.5 * (1.0 - np.eye(n)), drive)
@@ -281,7 +283,7 @@ def test_rates_swing_where_a_step_is_too_long(step, delay, stable, unstable):
 
 
 def test_counts_in_bins_are_those_of_a_histogram_with_edges_between_steps():
-    """Spikes of a clock lie on the ends of its steps; intervals are whole steps, and some are 0."""
+    """Spikes of a clock lie at the ends of steps; intervals of spikes are whole steps, and some are 0."""
     step, n_steps = 0.1, 1000
     network = SpikingNetwork(np.zeros((3, 3)), [3.0, 7.0, 25.0])
     spikes = simulate(network, n_steps * step, Clock(step), record_spikes=True).spikes

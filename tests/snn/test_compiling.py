@@ -1,4 +1,4 @@
-"""Machine code on disk: reused if nothing has changed, never if something has, and never an obstacle."""
+"""Machine code on disk is reused only if nothing has changed, and is never an obstacle."""
 
 import os
 
@@ -32,14 +32,14 @@ def total(values):
 
 @pytest.fixture
 def kernels(tmp_path, monkeypatch):
-    """Yield a folder of two kernels, one of which calls the other, and of Numba's files."""
+    """Yield a folder with two kernels, one of which calls the other, and with the files of Numba."""
     sources = {"inner_of_test": INNER.format(factor="2.0"), "outer_of_test": OUTER}
     with kernel_folder(tmp_path, monkeypatch, **sources) as folder:
         yield folder
 
 
 def as_a_new_process():
-    """Return the kernel `total`, imported anew, before anything is compiled."""
+    """Return the kernel `total` from a new import, with nothing compiled yet."""
     return imported_anew("outer_of_test").total
 
 
@@ -76,7 +76,7 @@ def test_a_change_of_one_file_renews_the_kernels_of_another(kernels):
 
 @pytest.mark.parametrize("damage", ["empty", "half", "one bit", "of another type"])
 def test_a_damaged_file_is_replaced(kernels, damage):
-    """One case has code of another type, as an index of Numba that lost a race would have."""
+    """In one case the code is for another type, as happens if two processes write Numba's index at once."""
     as_a_new_process()(np.ones(3))
     (file,) = files_of_total(kernels)
     as_a_new_process()(np.ones(3, dtype=np.int64))
@@ -86,7 +86,7 @@ def test_a_damaged_file_is_replaced(kernels, damage):
         "empty": b"",
         "half": content[: len(content) // 2],
         "one bit": content[:1000] + bytes([content[1000] ^ 1]) + content[1001:],
-        "of another type": of_integers.read_bytes(),  # read as integers, these would add up to about 1e19
+        "of another type": of_integers.read_bytes(),  # floats read as integers would sum to about 1e19
     }
     file.write_bytes(instead[damage])
     require_total(6.0, n_loaded=0)
@@ -114,7 +114,7 @@ def test_what_cannot_be_kept_is_compiled(kernels, before, environment):
     path = os.pathsep.join((str(ROOT), str(kernels)))
     program = PROGRAM.format(before=before)
     assert run_python("-W", "error", "-c", program, PYTHONPATH=path, **environment).stdout == "6.0"
-    assert "RLIMIT" not in before or not files_of_total(kernels)  # nor a part of a file
+    assert "RLIMIT" not in before or not files_of_total(kernels)  # not even part of a file is left
 
 
 BITS = """

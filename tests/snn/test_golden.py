@@ -38,7 +38,7 @@ def test_spikes_to_the_digits_given(form):
 
 @pytest.mark.parametrize("form", ANY_MATRIX)
 def test_nineteen_thousand_and_nine_spikes(form):
-    """The network fires 19,009 spikes by t = 10,000; neuron 2 of the paper (1 here) fires once."""
+    """The network fires 19,009 spikes by t = 10,000; neuron 2 of the paper (index 1 here) fires once."""
     run = simulate(in_form(golden_network(), form), 10_000.0, record_spikes=True)
     assert run.n_spikes == 19_009
     assert run.spike_counts[1] == 1
@@ -57,7 +57,7 @@ def test_correlations_objective_and_optimum():
 
 @pytest.mark.parametrize("dictionary", [PRINTED_DICTIONARY, UNIT_DICTIONARY], ids=["printed", "unit norm"])
 def test_rates_tend_to_the_optimum_like_one_over_t(dictionary):
-    """t max|a - a*| stays bounded over three decades; read both from the rate and from the current.
+    """t max|a - a*| stays bounded over three decades, for codes from spike rates and from average currents.
 
     By Equation 9, t G_SS (a* - a) = v + mu - mu(0) + G_S1 n_1 on the support S: with |v|, |mu - mu(0)|
     at most about 2, and n_1 = 1, t |a - a*| <= |G_SS^-1| (2 + 2 + 1).

@@ -1,6 +1,6 @@
-"""Imperfect neurons: closed forms, exact expectations of random effects, and Philox's known answers.
+"""Imperfect neurons agree with closed forms and exact expectations, and Philox with known answers.
 
-Every step of theirs is that of the slow twin: test_clock_driven.py.
+In test_clock_driven.py every step of imperfect neurons is compared with the slow twin.
 """
 
 from dataclasses import replace
@@ -34,7 +34,7 @@ ALL = {
     ],
 )
 def test_random_words_are_those_of_philox(counter, key, words):
-    """They equal the known answers of Random123, the program of its authors."""
+    """The words equal the known answers of Random123, the program of the authors of Philox."""
     expected = [int(word, 16) for word in words.split()]
     assert [int(word) for word in compiled_philox(*map(np.uint64, (*counter, *key)))] == expected
     assert philox(counter, key) == expected
@@ -51,7 +51,7 @@ def test_normals_have_their_moments():
 
 
 def test_a_leaky_neuron_fires_at_its_closed_rate():
-    """Its potential reaches the threshold after -log(1 - l theta / beta) / l, but never if beta < l theta."""
+    """The potential reaches the threshold after -log(1 - l theta / beta) / l, but never if beta < l theta."""
     drive = np.array([0.099, 0.15, 0.5, 2.0])
     network = SpikingNetwork(np.zeros((4, 4)), drive)
     run = simulate(network, 2_000.0, Clock(1 / 256, imperfections=Imperfections(leak=0.1)))
@@ -62,7 +62,7 @@ def test_a_leaky_neuron_fires_at_its_closed_rate():
 
 @pytest.mark.parametrize("leak", [0.0, 0.25])
 def test_noise_has_its_variance(leak):
-    """It is s^2 theta^2 t without a leak and s^2 theta^2 (1 - e^-2lt) / 2l with one, for any step."""
+    """The variance is s^2 theta^2 t, or with a leak s^2 theta^2 (1 - e^-2lt) / 2l, for any step."""
     n, noise, time, threshold = 6_000, 0.05, 8.0, np.linspace(1.0, 2.0, 6_000)
     network = SpikingNetwork(np.zeros((n, n)), np.zeros(n), threshold)
     for step in (1.0, 1 / 4):
@@ -116,7 +116,7 @@ def test_mismatch_has_its_mean_and_deviation():
     ids=str,
 )
 def test_weights_are_written_out_only_where_each_differs(given, monkeypatch):
-    """Writing them out takes longer than a short run, so they are shared with the ideal network."""
+    """Writing weights out takes longer than a short run, so equal weights stay those of the ideal network."""
     network = random_network(np.random.default_rng(3), 30)
     clock = Clock(1 / 8, imperfections=Imperfections(**given))
     expected = simulate(replace(network, weights=network.weights.tocsr()), 20.0, clock)

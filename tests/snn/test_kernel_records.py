@@ -1,4 +1,4 @@
-"""Records whose methods kernels call: choice of the method, recompilation, and refusals."""
+"""Kernels call the right methods of records, are compiled again after changes, and refuse wrong records."""
 
 import os
 import sys
@@ -174,7 +174,7 @@ def test_a_change_of_a_method_or_of_a_base_is_compiled_anew(folder):
 
 
 def test_a_record_of_another_folder_is_compiled_anew(folder, tmp_path, monkeypatch):
-    """Its kernel is elsewhere; and its base stands in a third folder, below one of kernels."""
+    """The kernel is in a second folder; the base class is in a third folder, within a folder of kernels."""
     kernel = tmp_path / "other" / "_kernels"
     base = tmp_path / "third" / "_kernels" / "deeper"
     for path in (kernel, base):
@@ -205,7 +205,7 @@ def test_what_could_be_run_with_old_code_is_refused(folder):
         def area(self, scale):
             return scale
 
-    # As if it stood in the folder: its method does not.
+    # `Within` claims to be defined in the folder, but its method is defined here.
     Within = type(
         "Within", (module._Square,), {"__slots__": (), "__module__": MODULES[1], "area": Mixin.area}
     )

@@ -1,4 +1,4 @@
-"""Single kernels: crossings compared with 50 digits, and the memory that compiled functions use."""
+"""Crossings of single kernels agree with 50 digits, and compiled functions free their memory."""
 
 import gc
 import math
@@ -20,7 +20,7 @@ FOREVER = 1e300
 
 
 def exact_crossing(gap, bias, current):
-    """Return the crossing by Newton's method in 50 digits from its monotone side; None if there is none."""
+    """Return the crossing in 50 digits, or None, by Newton's method from where it converges monotonically."""
     gap, bias, current = (mpmath.mpf(float(x)) for x in (gap, bias, current))
     if not crossing_exists(gap, bias, current):
         return None
@@ -42,14 +42,14 @@ def random_cases(seed, n_cases):
         gap = 10.0 ** rng.uniform(-15, 6)
         bias, current = rng.choice([-1, 1], 2) * 10.0 ** rng.uniform(-9, 6, 2)
         yield gap, bias * rng.choice([0, 1], p=[0.1, 0.9]), current * rng.choice([0, 1], p=[0.1, 0.9])
-    for _ in range(n_cases):  # one size, where crossings come and go
+    for _ in range(n_cases):  # bias and current of similar size, where a crossing may or may not exist
         yield rng.uniform(0.0, 2.0), rng.uniform(-1.0, 1.0), rng.uniform(-4.0, 4.0)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(4))
 def test_first_crossing_over_a_wide_grid(seed):
-    """A crossing is found iff there is one, is the first one, and is exact to rounding."""
+    """A crossing is found if and only if it exists; it is the first crossing, and exact up to rounding."""
     n_crossings = 0
     with mpmath.workdps(50):
         for gap, bias, current in random_cases(seed, 500):
@@ -65,7 +65,7 @@ def test_first_crossing_over_a_wide_grid(seed):
             slope = float(bias + current * mpmath.exp(-exact))
             # The last bits of a time limit its precision; the slope turns this into an error of potential.
             assert abs(residual) <= 4 * rounding + 4 * EPS * found * abs(slope), (gap, bias, current)
-            # Effect of a potential's rounding error on the time; near a tangency, a square root.
+            # Effect of a rounding error of the potential on the time, which near a tangency is a square root.
             error = abs(float(found - exact))
             assert error <= 4 * EPS * found + 8 * rounding / slope, (gap, bias, current)
     assert n_crossings > 400
@@ -104,7 +104,7 @@ def test_peak_just_below_and_just_above_the_gap(bias):
     margin = 1e-12
     assert crossing_time(height + margin, bias, 1.0, FOREVER) == math.inf
     found = crossing_time(height - margin, bias, 1.0, FOREVER)
-    # v is -bias (peak - t)^2 / 2 below its peak, to second order.
+    # To second order, the potential at time t is -bias (peak - t)^2 / 2 below its maximum.
     assert peak - found == pytest.approx(math.sqrt(2 * margin / -bias), rel=0.01 + 1e-12 / -bias)
 
 
@@ -134,7 +134,7 @@ def test_no_nan_at_the_ends_of_the_number_range(gap, bias, current):
 
 @pytest.mark.parametrize("size", [1.0, 1e3, 4e6, 1e9, 1e12])
 def test_a_neuron_that_reaches_its_threshold_in_a_window_is_found_however_large_its_numbers(size):
-    """A bias, a current or both raise it from far below; large numbers cancel down to the threshold."""
+    """A bias, a current or both raise the neuron from far below, so that large numbers cancel."""
     rng = np.random.default_rng(0)
     threshold, length = 1.0, 0.7
     rise = -math.expm1(-length)
@@ -225,7 +225,7 @@ def _swapped(log, times):
 def _of_records(log, times, n):
     total = 0.0
     for i in range(n):
-        # One of these arrays is created here, so its memory has a reference count.
+        # The array of times is created in this kernel, so its memory has a reference count.
         own = SpikeLog(np.full(2, float(i)), log.neurons)
         total += _both(log, own) + _swapped(own, times) + _both(own, log)
         own.times[0] = total
@@ -235,7 +235,7 @@ def _of_records(log, times, n):
 
 @partial(inner, _nrt=True)
 def _summed(log, other, size):
-    """Leave the loop in two ways; afterwards one record is no longer needed."""
+    """Leave a loop in two ways, after which the record `log` is no longer needed."""
     total = 0.0
     is_done = False
     while not is_done:
@@ -272,7 +272,7 @@ def total_of(answer):
     [(_of_records, (np.array([0.5, 0.25]), 4)), (_of_records, (np.ones(1), 4)), (_summed_often, (SIZES,))],
 )
 def test_records_by_address_are_those_of_python_and_are_freed_once(kernel, arguments):
-    """This includes a record whose last use is in a loop."""
+    """Records whose last use is in a loop are freed once, too."""
     log = SpikeLog(np.array([1.0, 2.5, 4.0]), np.array([3, 4, 5]))
     for _ in range(20):
         assert total_of(kernel(log, *arguments)) == total_of(kernel.py_func(log, *arguments))

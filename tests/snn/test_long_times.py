@@ -1,4 +1,4 @@
-"""Runs that are long, or late: charge is kept for an hour of spikes, and times are right at 1e9."""
+"""In a run of an hour no charge is lost, and in a run that starts at 1e9 spike times are right."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def network(request):
 
 
 def test_an_hour_of_spikes_keeps_the_charge(network):
-    """With synapses of 10 ms: what came in is in the potentials, or was taken by spikes."""
+    """With synapses of 10 ms, spikes have removed all charge that arrived, except what potentials hold."""
     hour = 3600.0 / 0.01
     result = simulate(network, hour, max_spikes=10**9)
     counts, state = result.spike_counts, result.state

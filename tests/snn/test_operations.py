@@ -1,4 +1,4 @@
-"""Operations, counted by hand and by brute force over dense matrices; and refusals."""
+"""Counts of operations agree with counts by hand and by brute force over dense matrices."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ from tests.reference.weight_forms import ANY_MATRIX, NAMES, in_form, random_matr
 
 @pytest.mark.parametrize("form", ANY_MATRIX)
 def test_hand_counts_of_the_golden_network(form):
-    """Until t = 4 neurons fire in the order 2, 0, 1, 2, 0, 2, 2, 0; each spike reaches the two others."""
+    """Until t = 4 neurons fire in the order 2, 0, 1, 2, 0, 2, 2, 0; each spike reaches two neurons."""
     counts = simulate(in_form(golden_network(), form), 4.0).operations
     assert dataclasses.astuple(counts) == (8, 16, 0, 0, 12.0)
 
@@ -30,8 +30,8 @@ def test_hand_counts_of_the_golden_network_on_a_clock():
 
 def test_part_of_a_step_is_a_step_and_rounding_is_none():
     counts = OperationCounts(neuron_time=3 * 0.3)
-    assert counts.on_clock(0.1).neuron_updates == 9  # 0.3 / 0.1 is a little less than 3, 0.9 / 0.1 is 9
-    assert counts.on_clock(0.25).neuron_updates == 4  # 0.9 of neuron time
+    assert counts.on_clock(0.1).neuron_updates == 9  # 0.3 / 0.1 is below 3, but 0.9 / 0.1 is 9
+    assert counts.on_clock(0.25).neuron_updates == 4  # neuron_time is 0.9
     assert counts.on_clock(1.0).neuron_updates == 1
 
 

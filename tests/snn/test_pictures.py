@@ -1,4 +1,4 @@
-"""Pictures are drawn in the given axes, with as many artists as there are things to show."""
+"""Pictures are drawn in the given axes, with one artist for each thing to show."""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,4 +1,4 @@
-"""Exact runs of networks of every form and every regime: correctness, and changes without any effect."""
+"""Exact runs are right for networks of every form and regime, and options do not change their spikes."""
 
 import copy
 import math
@@ -48,7 +48,7 @@ TOLERANCE = 1e-9
 
 
 def recorded(this, network=None, state=None, duration=None, **options):
-    """Return the run with its spikes, of a runaway until its error; reject the example if it is refused."""
+    """Return a run with recorded spikes; a runaway ends at its error, and a refused example is rejected."""
     network = this.network() if network is None else network
     state = this.state if state is None else state
     duration = this.duration if duration is None else duration
@@ -71,7 +71,7 @@ def require_right(run, weights, state):
     assert verdict.fault == ""
     assert (run.spikes.counts() == run.spike_counts).all()
     assert run.operations.synaptic_operations == run.spike_counts @ np.count_nonzero(weights, axis=1)
-    if run.spikes.start == 0.0:  # times that start late have lost digits
+    if run.spikes.start == 0.0:  # times of a run that starts late have fewer digits
         moments = np.zeros((len(weights), 3))
         np.add.at(moments, run.spikes.neurons, run.spikes.times[:, np.newaxis] ** [2, 3, 4])
         np.testing.assert_allclose(run.window_moments, moments, rtol=1e-12)
@@ -99,7 +99,7 @@ def require_same_spikes(spikes, other, tolerance=TOLERANCE):
 
 
 def known(this):
-    """Return the network with all rows on demand computed, because waiting for a row changes bits."""
+    """Return the network with all rows on demand computed: computing a row during a run changes bits."""
     network = this.network()
     network.weights.toarray()
     return network
@@ -112,7 +112,7 @@ def known(this):
 @examples(40)
 @given(data=st.data())
 def test_every_spike_is_one_of_the_model(form, data):
-    """The judge replays in 106 bits this run and a second run from its final state."""
+    """The judge replays a run, and a second run from the final state of the first, in 106 bits."""
     this = data.draw(networks(form))
     network = this.network()
     run = recorded(this, network)
@@ -203,7 +203,7 @@ def test_no_bit_depends_on_how_a_run_is_asked_for(form, onto, data):
         require_same(run(progress=True, record_spikes=True), expected)
     require_same(run(max_spikes=max(expected.n_spikes, 1), record_spikes=True), expected)
     require_same(run(copy.deepcopy(network), record_spikes=True), expected)
-    if "on demand" not in form:  # its function cannot be pickled
+    if "on demand" not in form:  # the function that computes rows cannot be pickled
         require_same(pickle.loads(pickle.dumps(run(pickle.loads(pickle.dumps(network))))), expected)
     with ThreadPoolExecutor(2) as threads:
         for other in threads.map(lambda _: run(record_spikes=True), range(2)):
@@ -260,7 +260,7 @@ def test_simulators_that_are_copied_go_on_alike(form, onto, data):
     copies = [way(simulator) for way in ways]
     bias, potential = simulator.soma_bias.copy(), simulator.membrane_potential.copy()
     ends = [other.advance(stop, stimulus=parts[1]) for other in copies]
-    # Those have left it alone.
+    # Advancing the copies has not changed the original.
     np.testing.assert_array_equal(simulator.soma_bias, bias)
     np.testing.assert_array_equal(simulator.membrane_potential, potential)
     expected = simulator.advance(stop, stimulus=parts[1])
@@ -343,7 +343,7 @@ def test_a_permutation_of_neurons_permutes_spikes(form, data):
 @examples(6)
 @given(data=st.data(), power=st.integers(-900, 900))
 def test_units_and_the_time_of_day_change_nothing(form, data, power):
-    """Powers of two change no bit, and another unit of potentials no spike."""
+    """Scaling by powers of two changes no bit, and another unit of potentials changes no spike."""
     this = data.draw(networks(form, MODERATE))
     start = this.state or NetworkState.at_rest(len(this.weights))
     expected = recorded(this, known(this))
@@ -380,7 +380,7 @@ def test_units_and_the_time_of_day_change_nothing(form, data, power):
 @examples(8)
 @given(data=st.data(), in_units=st.booleans())
 def test_equal_neurons_fire_together_in_the_order_of_their_indices(form, data, in_units):
-    """Each neuron is there twice, the second in other units, so that equal crossings differ in last bits."""
+    """Each neuron has a copy; the copy may have other units, so that equal crossings differ in last bits."""
     single = data.draw(networks(form, ["weak inhibition", "sparse coding", "no weights"]))
     n = len(single.weights)
     weights = np.tile(single.weights - np.eye(n), (2, 2))
@@ -405,7 +405,7 @@ def test_equal_neurons_fire_together_in_the_order_of_their_indices(form, data, i
 @examples(6)
 @given(data=st.data())
 def test_a_stop_at_a_tie_splits_it_in_no_way(form, data):
-    """If a run stops at an instant with spikes, or one last bit away, all its spikes are on one side."""
+    """If a run stops within a last bit of an instant with spikes, the stop does not separate these spikes."""
     this = data.draw(networks(form, ["ties", "ties of decimals"], most=12))
     network = known(this)
     whole = recorded(this, network)
@@ -428,7 +428,7 @@ def test_a_stop_at_a_tie_splits_it_in_no_way(form, data):
 @pytest.mark.parametrize("period", [4.0, 8.0, 2000.0])
 @every_form
 def test_a_spike_at_the_stop_belongs_to_the_run(period, threshold, form):
-    """A slow neuron crosses on paper at the stop, and rounding would put it a last bit behind."""
+    """In exact arithmetic a slow neuron crosses at the stop; rounding could delay it by one last bit."""
     n = FORMS[form].n_neurons(1)
     network = stored(form, np.zeros((n, n)), np.full(n, threshold / period), threshold)
     for n_spikes in (1, 2, 3, 5):
@@ -437,7 +437,7 @@ def test_a_spike_at_the_stop_belongs_to_the_run(period, threshold, form):
 
 @pytest.mark.parametrize("size", [1e3, 1e9, 1e11])
 def test_a_neuron_that_rises_from_far_below_fires_at_the_end_of_a_run(size):
-    """In exact arithmetic it reaches its threshold just before the end; another fires meanwhile."""
+    """In exact arithmetic the neuron crosses just before the end of the run; another neuron fires earlier."""
     rng = np.random.default_rng(1)
     for start, duration in zip(-size * rng.uniform(0.5, 1.0, 100), rng.uniform(0.2, 0.9, 100), strict=True):
         bias = math.nextafter((1 - Fraction(start)) / Fraction(duration), math.inf)
@@ -449,10 +449,10 @@ def test_a_neuron_that_rises_from_far_below_fires_at_the_end_of_a_run(size):
 
 @every_form
 def test_a_runaway_names_the_neurons_and_carries_the_run(form):
-    """A pair excites itself; neurons without synapses fire floor(beta t) times up to the error."""
+    """Two neurons excite each other; neurons without synapses fire floor(beta t) times before the error."""
     this, n = FORMS[form], FORMS[form].n_neurons(18)
     weights = np.zeros((n, n))
-    if this.multiple > 2:  # on a grid, a pair at each position
+    if this.multiple > 2:  # on a grid, each position has a pair
         within = np.zeros((n // this.multiple,) * 2)
         within[0, 1] = within[1, 0] = 1.5
         weights, pair = np.kron(np.eye(this.multiple), within), np.arange(n)[np.arange(n) % len(within) < 2]
@@ -502,7 +502,7 @@ def test_excitation_so_strong_that_time_stands_still_is_an_error(form, weight):
 
 
 def test_inhibition_alone_never_meets_the_default_limit():
-    """No neuron fires more often than with only its drive; the limit is a hundred times that."""
+    """No neuron fires more often than its drive alone allows; the limit is a hundred times this number."""
     network = SpikingNetwork(-1e-6 * (np.ones((5, 5)) - np.eye(5)), np.full(5, 50.0), 0.001)
     assert simulate(network, 25.0).n_spikes > 1_000_000
 
@@ -515,7 +515,7 @@ def test_what_hardly_ever_happens_takes_no_time(form):
     current = NetworkState(membrane_potential=np.zeros(n), synaptic_current=np.full(n, 0.9))
     slow = network.with_soma_bias(np.full(n, 1e-20))
     simulate(network, 1.0)
-    with at_most(5.0):  # milliseconds; windows of fixed length would take hours
+    with at_most(5.0):  # takes milliseconds; windows of fixed length would take hours
         assert simulate(network.with_soma_bias(np.zeros(n)), 1e12, state=current).n_spikes == 0
         assert simulate(network, 0.9e9).n_spikes == 0
         counts = simulate(network, 2.5e9).spike_counts
@@ -529,7 +529,7 @@ def test_what_hardly_ever_happens_takes_no_time(form):
         assert Simulator(network.with_soma_bias(-np.ones(n))).step() is None
     faint = replace(current, synaptic_current=np.full(n, 1e-300))
     ends = []
-    for updates_per_call in (1, 10**9):  # too small to count, they are set to zero, and not at pauses
+    for updates_per_call in (1, 10**9):  # faint currents are set to zero, wherever a run pauses
         run = start_run(Exact(), network, np.eye(1, n) * 20.0, faint, updates_per_call=updates_per_call)
         run.advance(30.0)
         ends.append(run.synaptic_current[0])
@@ -547,7 +547,7 @@ def test_no_drift_over_a_hundred_thousand_spikes(form):
     run = simulate(network, duration, record_spikes=True)
     assert run.n_spikes > 1e5
     ages = duration - run.spikes.times
-    recent = ages < 60.0  # e^-60 is below rounding
+    recent = ages < 60.0  # e^-60 is smaller than rounding errors
     left = [math.fsum(np.exp(-ages[recent & (run.spikes.neurons == j)])) for j in range(n)]
     for i in range(n):
         terms = [
@@ -561,7 +561,7 @@ def test_no_drift_over_a_hundred_thousand_spikes(form):
     np.testing.assert_allclose(run.state.synaptic_current, left @ weights, atol=TOLERANCE)
 
 
-# --- who debugs, and who has no patience -------------------------------------------------------
+# --- debugging and interrupts ------------------------------------------------------------------
 
 INTERPRETED = """
 from snn import simulate
@@ -579,7 +579,7 @@ for name in NAMES:
 
 @pytest.mark.thorough
 def test_kernels_run_without_being_compiled():
-    """This helps debugging: the spikes are the same, with warnings as errors."""
+    """Uncompiled kernels, which help debugging, give the same spikes, even with warnings as errors."""
     runs = [run_python("-W", "error", "-c", INTERPRETED, NUMBA_DISABLE_JIT=off) for off in ("1", "0")]
     assert runs[0].stdout == runs[1].stdout
     assert runs[0].stdout.splitlines()[0] == str(FIRST_SPIKES)

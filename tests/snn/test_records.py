@@ -1,4 +1,4 @@
-"""Figures read from a record: potentials and currents, why a spike was fired, rates; each by its formula."""
+"""Potentials, currents, causes of spikes, and rates that are read from a record agree with their formulas."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def inputs_of(stimulus):
 
 
 def drive_of(stimulus, network, since, until):
-    """Return the integral of the drive, change by change."""
+    """Return the integral of the drive between two times, summed from one change to the next."""
     if stimulus is None or since == until:
         return network.soma_bias * (until - since)
     edges = np.unique(np.concatenate([[since, until], stimulus.times]))
@@ -60,7 +60,7 @@ def close(one, other, this, rtol=1e-11):
 @examples(8)
 @given(data=st.data(), onto=ONTO)
 def test_traces_are_the_formula_and_the_run(form, data, onto):
-    """Sums written out, one term a spike; and a run that ends there."""
+    """Traces equal sums with one term for each spike, and the final state of a run that ends at that time."""
     this = data.draw(networks(form, MODERATE, most=25))
     network, start, stop = this.network(), this.start, this.start + this.duration
     stimulus = onto and this.stimulus(onto=onto)
@@ -106,7 +106,7 @@ def test_charges_of_a_spike_are_the_formula_and_reach_the_threshold(form, data, 
     spikes = run.spikes
     state = this.state or NetworkState.at_rest(network.n_neurons)
 
-    def area(s, since, until):  # of a current of one at time s, between two times
+    def area(s, since, until):  # charge of a current that is one at time s
         return np.exp(s - max(since, s)) - np.exp(s - until) if s < until else 0.0
 
     for k in np.unique(np.linspace(0, len(spikes) - 1, 12).astype(int)) if len(spikes) else []:
@@ -188,7 +188,7 @@ def test_energy_is_counts_times_costs():
     clocked = simulate(golden_network(), 4.0, Clock(0.25)).operations
     costs = {"synaptic_operations": 2.0, "neuron_updates": 3.0}
     assert energy_estimate(clocked, costs) == 2.0 * clocked.synaptic_operations + 3.0 * 48
-    # An exact run has no updates that a chip would do; where these cost nothing that is another matter.
+    # An exact run has no updates of a chip, so it is refused unless `costs` leaves updates out.
     with pytest.raises(ValueError, match="counts"):
         energy_estimate(counts)
     assert energy_estimate(counts, {"synaptic_operations": 1.0}) == 16.0
@@ -214,7 +214,7 @@ def trains(draw):
 @examples(150)
 @given(spikes=trains(), data=st.data())
 def test_rates_are_their_formulas(spikes, data):
-    """Intervals are open at the left and closed at the right; the start of the record belongs to it."""
+    """Intervals are open at the left and closed at the right, but the record includes its start."""
     steps = round(4 * (spikes.stop - spikes.start))
     begin = data.draw(st.integers(0, steps - 1))
     end = data.draw(st.integers(begin + 1, steps))
@@ -239,11 +239,11 @@ def test_rates_are_their_formulas(spikes, data):
 
 @pytest.mark.parametrize("time", [20.0, 200.0, 2000.0])
 def test_thresholded_average_current_differs_from_the_rate_by_c_over_t(time):
-    """By Equation 4 of docs/theory.md u - theta a = v / t from rest.
+    """By Equation 4 of docs/theory.md, u - theta a = v / t for a run from rest.
 
-    Where u >= 0 the difference of the read-outs is |v| / (theta t).  Where u < 0 it is a, and theta a =
-    u - v / t < |v| / t.  Where a neuron keeps firing, v lies between theta and what inhibition can take from
-    0 at once; elsewhere the difference is a count of early spikes over t.
+    If u >= 0, the read-outs differ by |v| / (theta t).  If u < 0, they differ by a, and theta a = u - v / t <
+    |v| / t.  If a neuron keeps firing, v is at most theta and at least the drop from 0 that inhibition can
+    cause at once; if a neuron stops firing, the difference is its number of early spikes divided by t.
     """
     rng = np.random.default_rng(41)
     dictionary = random_dictionary(rng, 30, 15, non_negative=True)

@@ -1,4 +1,4 @@
-"""Properties of all kinds of runs: copies, pauses, records, limits, restarts, and the balance of charge."""
+"""All kinds of runs agree on copies, pauses, records, limits, restarts, and the balance of charge."""
 
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +33,7 @@ from tests.tiers import examples
 
 CLOCK_FORMS = ("dense", "sparse", "blocks", "grid", "sign pairs")
 TIME_STEP = 1 / 32
-# Wide registers, whose rounding errors are below the tolerances of tests.
+# Registers are so wide that their rounding errors are below the tolerances of tests.
 WIDE = DigitalFormat(
     weights=FixedPoint(bits=24), bias=FixedPoint(bits=40), potential_bits=48, current_bits=44,
     decay_bits=18, message_bits=16, threshold=2**36,
@@ -41,7 +41,7 @@ WIDE = DigitalFormat(
 
 
 class Kind(NamedTuple):
-    """A kind of run, and its properties."""
+    """A kind of run, and what tests need to know about this kind."""
 
     time: Any
     forms: tuple[str, ...] = CLOCK_FORMS
@@ -88,12 +88,12 @@ N_COPIES = 4
 
 
 class Prepared:
-    """A kind of run, a network, and drives of its copies."""
+    """A kind of run, a network, and the drives of the copies of the network."""
 
     def __init__(self, data, kind, form):
         this = data.draw(networks(form, ["mixed weights", "weak inhibition"], least=10, most=24))
         self.kind, self.network = KINDS[kind], this.network()
-        self.network.weights.toarray()  # compute all rows of weights on demand before any run
+        self.network.weights.toarray()  # computes all rows of weights on demand before any run
         self.time = fitted(self.kind.time, self.network)
         self.drives = np.outer([1.0, 0.5, -0.1, 1.5], this.soma_bias)
 
@@ -101,7 +101,7 @@ class Prepared:
         return start_run(self.time, self.network, self.drives[copies].copy(), window_moments=True, **options)
 
     def on_the_way(self):
-        """Return the state of a run of one copy before its end."""
+        """Return the state of an unfinished run of one copy."""
         run = self.started(copies=[3])
         run.advance(2.375)
         return run.state()
@@ -141,7 +141,7 @@ def test_no_bit_depends_on_pauses_records_company_and_threads(kind, form, data):
         np.testing.assert_array_equal(again.times, times)
         np.testing.assert_array_equal(again.neurons, neurons)
         require_same(paused, plain)
-    # No bit depends on the other copies, their order, or their ends.
+    # Results of a copy do not depend on other copies, on their order, or on when they end.
     together = this.started(updates_per_call=23)
     together.advance(np.array([7.0, 20.0, 11.0, 0.5]), active=np.array([3, 0, 2]))
     together.advance(np.array([13.0, 20.0, 11.0, 0.5]), active=np.array([1, 0]))
@@ -163,7 +163,7 @@ def test_no_bit_depends_on_pauses_records_company_and_threads(kind, form, data):
 @examples(1)
 @given(data=st.data())
 def test_a_run_in_parts_is_one_run(kind, form, data):
-    """It is paused, stopped by a limit or by a caller, copied and continued, saved and loaded."""
+    """The run is paused, stopped by a limit or by a caller, copied and continued, saved and loaded."""
     this = Prepared(data, kind, form)
     tolerance = this.kind.tolerance
     whole, parts, limited, asked = (this.started(updates_per_call=200) for _ in range(4))
@@ -204,7 +204,7 @@ def test_a_run_in_parts_is_one_run(kind, form, data):
 @examples(1)
 @given(data=st.data())
 def test_a_copy_that_starts_again_is_as_a_new_one(kind, form, data):
-    """Only its counts continue; an exact run keeps figures of its past and may choose other intervals."""
+    """Only spike counts continue; an exact run keeps figures of its past and may choose other intervals."""
     this = Prepared(data, kind, form)
     bias, half = this.drives.copy(), 0.5 * this.network.firing_threshold
     run = start_run(this.time, this.network, bias, window_moments=True)
@@ -234,7 +234,7 @@ def test_a_copy_that_starts_again_is_as_a_new_one(kind, form, data):
 @examples(2)
 @given(data=st.data())
 def test_charge_moments_and_filtered_spikes_are_those_of_the_spikes(kind, form, data):
-    """Drive and spikes bring the charge, which the kernel sums from rises of potentials and resets."""
+    """The charge of drives and spikes equals the kernel's sum of the rises of potentials and the resets."""
     this = Prepared(data, kind, form)
     run = this.started(copies=[0])
     recorded = [run.advance(until, record=True) for until in (9.0, 30.0)]
@@ -340,7 +340,7 @@ def test_a_state_of_other_neurons_is_refused_and_one_of_the_same_survives_anothe
     for time in (Exact(), Clock(1 / 8), Clock(1 / 8, RealNeuron(adaptation=0.5))):
         with pytest.raises(ValueError, match="state must be of the same kind of neurons as this run; got"):
             simulate(network, 1.0, time, state=state)
-    # It integrates again half a time constant later, whatever the step; and runs may be shorter than that.
+    # For any step, the neuron integrates again after half a time constant, also if a run ends before that.
     for step in (1 / 8, 1 / 4, 1 / 64):
         again = Clock(step, clock.neuron, imperfections=clock.imperfections)
         waited = simulate(network, 0.25, again, state=state).state
@@ -395,7 +395,7 @@ TERMS = {
 @examples(12)
 @given(data=st.data(), names=st.sets(st.sampled_from(list(ALL_IMPERFECTIONS))), seed=st.integers(0, 99))
 def test_charge_balances_with_every_imperfection(integration, data, names, seed):
-    """(16e) and (16f) of docs/theory.md, at the end of any step."""
+    """Charges satisfy (16e) and (16f) of docs/theory.md at the end of any step."""
     this = data.draw(networks("dense", ["mixed weights", "weak inhibition"], least=10, most=24))
     drives = np.outer([1.0, 2.5], np.abs(this.soma_bias))
     imperfections = Imperfections(**{name: ALL_IMPERFECTIONS[name] for name in names}, seed=seed)
@@ -421,7 +421,7 @@ def test_charge_balances_with_every_imperfection(integration, data, names, seed)
 
 @pytest.mark.parametrize("time_step", [0.1, 1 / 3, 0.25, 1e-6, 0.7])
 def test_a_clock_ends_at_the_last_step_that_ends_by_then(time_step):
-    """This also holds if time / step is rounded to just below a whole number."""
+    """The last step is right even if time / step is rounded to just below a whole number."""
     network = SpikingNetwork([[0.0]], [0.0])
     steps = np.concatenate([np.arange(1, 2000), 2 ** np.arange(11, 20)])
     for share, n_steps in ((0.0, steps), (0.01, steps - 1)):
@@ -444,7 +444,7 @@ def test_when_a_copy_is_given_up_depends_on_its_own_spikes_alone(form, data):
         alone.advance(40.0)
         require_same(together, alone, copies=[copy])
         assert together.is_lost[copy] == alone.is_lost[0]
-        # It is where it had been at that time without.
+        # The lost copy has as many spikes as a copy without a limit at the same time.
         free = this.started(copies=[copy])
         free.advance(float(alone.time[0]))
         assert abs(free.spike_counts - alone.spike_counts).sum() <= 2
@@ -469,7 +469,7 @@ def test_recorded_runs_are_bounded_by_memory():
     ):
         with pytest.raises(RunawayError, match=by_drive) as caught:
             run()
-        assert 5_000 < len(caught.value.result.spikes) <= 5_002  # a step is not split
+        assert 5_000 < len(caught.value.result.spikes) <= 5_002  # the spikes of a step stay together
 
 
 @pytest.mark.property
@@ -494,14 +494,14 @@ def test_watched_potentials_are_those_of_runs_that_end_there(kind, form, data):
 
 
 def test_a_look_at_potentials_changes_none():
-    """A floor of exact time acts when something changes from outside, which a look is not."""
+    """In exact time a floor acts only when an input changes; reading potentials is not such a change."""
     network = SpikingNetwork([[0.0, 0.0], [-2.0, 0.0]], [0.1, 1.0])
     times = np.linspace(0.0, 9.0, 19)
     free = simulate(network, 9.0, potential_times=times)
     floored = simulate(network, 9.0, Exact(potential_floor=-0.5), potential_times=times)
     np.testing.assert_array_equal(floored.potentials, free.potentials)
     assert free.potentials.min() < -1.0
-    # A change in the instant of a look comes first.
+    # If potentials are read at the time of a change, the change comes first.
     stimulus = Stimulus(drive_times=[8.0], drive=[network.soma_bias])
     run = simulate(network, 9.0, Exact(potential_floor=-0.5), stimulus=stimulus, potential_times=[7.99, 8.0])
     assert run.potentials[0, 0] < -1.0

@@ -1,4 +1,4 @@
-"""States: a save is complete or has no effect, and wrong files are refused."""
+"""Saving a state is complete or has no effect, and wrong files are refused."""
 
 from functools import partial
 
@@ -69,6 +69,6 @@ NONSENSE = [
 def test_nonsense_is_refused_by_its_path(write, tmp_path):
     path = tmp_path / "nonsense.npy"
     write(path)
-    other = path if path.exists() else tmp_path / "nonsense.npy.npz"  # NumPy adds its own ending
+    other = path if path.exists() else tmp_path / "nonsense.npy.npz"  # NumPy appends ".npz"
     with pytest.raises(ValueError, match=r"path .*nonsense"):
         NetworkState.load(other)

@@ -1,4 +1,4 @@
-"""Drives that change and input spikes, and simulators that are changed on the way: runs joined by hand."""
+"""Runs with changing drives, input spikes or changes of a simulator equal shorter runs joined by hand."""
 
 import pickle
 from copy import copy
@@ -37,7 +37,7 @@ on_a_clock = partial(simulate, time=Clock(0.125))
 
 
 def stimulus_of(this, kind, *, as_sparse=False):
-    """Return a stimulus of a drive, of spikes onto the current or the drive, or of a drive and spikes."""
+    """Return a stimulus that changes the drive, sends spikes onto the current or the drive, or does both."""
     both = this.stimulus(onto="drive" if kind == "onto drive" else "current")
     if kind == "drive":
         return Stimulus(drive_times=both.drive_times, drive=both.drive)
@@ -47,7 +47,7 @@ def stimulus_of(this, kind, *, as_sparse=False):
 
 
 def changes_of(stimulus):
-    """Return (time, drive or None, source or None) in the order in which they are made."""
+    """Return (time, whether it is a spike, row of drives or source) of each change, in order of time."""
     changes = []
     if stimulus.drive is not None:
         changes += [(time, 0, row) for row, time in enumerate(stimulus.drive_times)]
@@ -67,7 +67,7 @@ def row_of(stimulus, source):
 @examples(4)
 @given(data=st.data())
 def test_a_run_with_a_stimulus_is_that_of_a_simulator_changed_by_hand(form, kind, data):
-    """Charges balance (docs/theory.md, section 2)."""
+    """Spikes are those of a simulator changed by hand, and charges balance (docs/theory.md, section 2)."""
     this = data.draw(networks(form, MODERATE))
     network, stop = this.network(), this.start + this.duration
     stimulus = stimulus_of(this, kind, as_sparse=data.draw(st.booleans()))
@@ -126,7 +126,7 @@ def test_a_run_with_a_stimulus_is_that_of_a_simulator_changed_by_hand(form, kind
 @examples(5)
 @given(data=st.data())
 def test_a_simulator_that_is_changed_is_two_runs(form, data):
-    """Another drive, other weights, of another form, and another state; charge that arrived before stays."""
+    """Drive, weights, thresholds or state change in the middle; charge that arrived before stays."""
     this = data.draw(networks(form, ["mixed weights", "weak inhibition"], most=20))
     network, middle = this.network(), this.start + 0.5 * this.duration
     rng = np.random.default_rng(this.seed)
@@ -148,7 +148,7 @@ def test_a_simulator_that_is_changed_is_two_runs(form, data):
         other = SpikingNetwork(network.weights, network.soma_bias, threshold)
         simulator.firing_threshold = threshold
         np.testing.assert_array_equal(simulator.firing_threshold, other.firing_threshold)
-        # What is above its threshold fires at once.
+        # A neuron whose potential is now above its threshold fires at once.
         potential = np.minimum(state.membrane_potential, other.firing_threshold)
         assert (potential == state.membrane_potential).all() or simulator.peek() == middle
         state = replace(state, membrane_potential=potential)
@@ -190,7 +190,7 @@ def test_a_floor_raises_potentials_when_something_is_set_and_no_record_rebuilds_
 
 
 def test_thresholds_that_follow_the_rates_are_runs_joined_by_hand():
-    """Homeostasis: after each part thresholds move towards a rate that is wanted."""
+    """Homeostasis: after each part of a run, thresholds move so that rates approach a target."""
     rng = np.random.default_rng(0)
     weights = -0.2 * rng.random((8, 8))
     np.fill_diagonal(weights, 0.0)
@@ -218,7 +218,7 @@ def test_thresholds_that_follow_the_rates_are_runs_joined_by_hand():
 
 
 def test_what_is_assigned_to_a_simulator_is_copied():
-    """Later writes into an array are not checked, and must not act."""
+    """Writing into an array after its assignment has no effect, because such writes are not checked."""
     network = SpikingNetwork([[0.0, -0.5], [-0.25, 0.0]], [1.0, 0.7])
     drive, weights = np.array([1.0, 0.7]), np.array([[0.0, -0.5], [-0.25, 0.0]])
     simulator = Simulator(network)
@@ -228,7 +228,7 @@ def test_what_is_assigned_to_a_simulator_is_copied():
     np.testing.assert_array_equal(simulator.advance(9.0).spike_counts, simulate(network, 9.0).spike_counts)
     simulator.weights = network.weights
     assert simulator.weights is network.weights
-    # Nor what it was made of.
+    # Arrays from which the simulator was made are copied, too.
     drive, potential, current = np.array([1.0, 0.7]), np.zeros(2), np.zeros(2)
     state = NetworkState(membrane_potential=potential, synaptic_current=current)
     simulator = Simulator(SpikingNetwork(network.weights, drive), state)
@@ -242,7 +242,7 @@ def test_what_is_assigned_to_a_simulator_is_copied():
 @pytest.mark.parametrize("weight", [5.0, -5.0])
 @pytest.mark.parametrize("run", [simulate, on_a_clock])
 def test_a_tie_of_an_input_and_a_crossing(run, weight):
-    """A neuron that reaches its threshold in the instant of an input fires in it, and before it."""
+    """A neuron that reaches its threshold at the time of an input fires then, before the input acts."""
     network = SpikingNetwork(np.zeros((2, 2)), [0.5, 0.25])
     spikes = SpikeTrain(times=[2.0, 2.0], neurons=[0, 0], n_neurons=1, start=0.0, stop=4.0)
     stimulus = Stimulus(spikes=spikes, weights=[[weight, 0.0]])
@@ -265,7 +265,7 @@ def test_a_runaway_stops_before_what_comes_later():
         simulator.advance(3.0, stimulus=stimulus, max_spikes=10)
     assert simulator.soma_bias == [1e3]
     assert simulator.time < 1.1
-    # An input of the very instant has not arrived.
+    # An input at the time of the error has not arrived.
     spikes = SpikeTrain(times=[1.0], neurons=[0], n_neurons=1, start=0.0, stop=3.0)
     onto_drive = Stimulus(spikes=spikes, weights=[[0.5, 0.5]], onto="drive")
     simulator = Simulator(SpikingNetwork(np.zeros((2, 2)), [1.0, 1.0]))
@@ -273,7 +273,7 @@ def test_a_runaway_stops_before_what_comes_later():
         simulator.advance(3.0, stimulus=onto_drive, max_spikes=1)
     assert simulator.time == 1.0
     np.testing.assert_array_equal(simulator.soma_bias, [1.0, 1.0])
-    # By default the limit knows what comes.
+    # The default limit allows for later changes of the drive.
     late = Stimulus(drive_times=[2.5], drive=[[4e6]])
     assert simulate(network, 3.0, stimulus=late).n_spikes == 2_000_000
 
@@ -310,7 +310,7 @@ WAYS = {
     neuron=st.sampled_from([RealNeuron(), RealNeuron(integration="euler", reset="zero")]),
 )
 def test_a_time_that_was_rounded_is_on_its_step(way, step, places, origin, neuron):
-    # In single precision, steps are told apart up to some thousands of them.
+    # In single precision, consecutive steps differ only up to a few thousand steps.
     k = np.unique([place % 1000 if "single" in way else place for place in places]) + (origin > 0)
     start = origin * step
     exact, rounded = start + k * step, WAYS[way](start, step, k)
@@ -340,7 +340,7 @@ def test_a_time_that_was_rounded_is_on_its_step(way, step, places, origin, neuro
 @examples(30)
 @given(st.integers(0, 2**18 - 1), st.sampled_from([1 / 8, 1 / 4, 1 / 2]))
 def test_a_time_of_22_binary_digits_in_float64_is_not_taken_for_float32(whole, step):
-    """Such as a spike of a clock with 1,024 steps in a time constant, 4,000 time constants later."""
+    """With 1,024 steps in a time constant, a spike after 4,000 time constants has such a time."""
     time = whole + 2.0 ** (whole.bit_length() - 22)
     assert whole_steps(time, step) == whole / step + 1
 
@@ -349,7 +349,7 @@ def test_a_time_of_22_binary_digits_in_float64_is_not_taken_for_float32(whole, s
 @examples(30)
 @given(step=st.floats(0.005, 0.3), n_steps=st.integers(1, 3000), late=st.sampled_from([1e-4, 0.01, 0.5]))
 def test_a_duration_or_a_delay_that_was_rounded_is_on_its_step(step, n_steps, late):
-    """A time that is later by more than rounding belongs to the next step, and is no duration."""
+    """A time that is later by more than rounding belongs to the next step, and is refused as a duration."""
     network = SpikingNetwork([[0.0]], [0.5])
     durations = np.cumsum(np.full(n_steps, step))[-1], np.float32(n_steps * step)
     for duration in durations:
@@ -370,7 +370,7 @@ def test_a_duration_or_a_delay_that_was_rounded_is_on_its_step(step, n_steps, la
 @examples(6)
 @given(data=st.data())
 def test_rows_that_change_after_each_spike_are_networks_made_anew(form, floor, data):
-    """A row at a time, in place or not; looked at, copied, or at its next spike already, on the way."""
+    """One row changes after each spike; before some changes the simulator is read, copied, or peeks."""
     this = data.draw(networks(form, MODERATE))
     network = this.network()
     n, rng = network.n_neurons, np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -394,7 +394,7 @@ def test_rows_that_change_after_each_spike_are_networks_made_anew(form, floor, d
             np.testing.assert_array_equal(kept[0].weights, kept[1])
         changed = SpikingNetwork(matrix.copy(), network.soma_bias, network.firing_threshold)
         anew = Simulator(changed, state, time=time)
-        anew.soma_bias = anew.soma_bias  # the floor acts
+        anew.soma_bias = anew.soma_bias  # an assignment makes the floor act
         expected, spikes = anew.step(), simulator.step()
         if expected is None:
             assert spikes is None
@@ -411,7 +411,7 @@ def test_rows_that_change_after_each_spike_are_networks_made_anew(form, floor, d
 @pytest.mark.parametrize("time", [Exact(), Clock(1 / 8), Clock(1 / 8, DigitalFormat())])
 @pytest.mark.parametrize("n", [40, 1500])
 def test_a_run_goes_on_with_a_changed_row_as_one_of_the_changed_network(time, n):
-    """With an active set, when there are many neurons, and on clocks."""
+    """Runs are exact or on clocks; exact runs of 1,500 neurons use an active set."""
     rng = np.random.default_rng(n)
     matrix = -rng.uniform(0.0, 2.0 / n, (n, n))
     np.fill_diagonal(matrix, 0.0)
@@ -438,7 +438,7 @@ def test_a_row_that_is_refused_changes_nothing():
     for row in ([0.5, 0.0], [0.0, np.nan], [0.0]):
         with pytest.raises(ValueError, match="weights must"):
             simulator.set_weights_from(0, row)
-        simulator.set_weights_from(1, [-0.25, 0.0])  # in place the next time
+        simulator.set_weights_from(1, [-0.25, 0.0])  # the next row is written in place
     np.testing.assert_array_equal(simulator.weights, network.weights)
 
 
@@ -462,7 +462,7 @@ def test_several_spikes_in_one_step_are_those_one_by_one(form, data, n_spikes, l
     np.testing.assert_array_equal(together.spike_counts, alone.spike_counts)
     np.testing.assert_allclose(together.time, alone.time, rtol=TOLERANCE)
     np.testing.assert_allclose(together.membrane_potential, alone.membrane_potential, atol=1e-7)
-    # Both go on.
+    # Both simulators continue with the same neurons.
     later, one = together.step(), alone.step()
     assert (later is None) == (one is None)
     if one is not None:

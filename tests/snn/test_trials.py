@@ -1,4 +1,4 @@
-"""Spike trains as a lab uses them, and trials: counts in bins, intervals, Poisson sources, PSTHs."""
+"""Spike trains and trials, as in a laboratory: counts in bins, intervals, Poisson sources, PSTHs."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -23,7 +23,7 @@ def require_equal(train, other):
 
 @st.composite
 def trains(draw, start=0.0):
-    """Draw a train with spikes on edges, at its ends and at equal times."""
+    """Draw a spike train with spikes on edges of bins, at both ends of the train, and at equal times."""
     steps = st.integers(0, 40).map(lambda step: start + step / 4)
     times = np.sort(draw(st.lists(steps, max_size=30)))
     neurons = draw(st.lists(st.integers(0, 3), min_size=len(times), max_size=len(times)))
@@ -100,8 +100,8 @@ def test_poisson_trains_have_the_rates_that_were_asked_for():
     expected = rates * np.diff(edges)[:, np.newaxis]
     np.testing.assert_array_less(np.abs(train.binned(edges) - expected), 5.0 * np.sqrt(expected) + 1e-9)
     intervals = train.intervals()[2]
-    assert abs(intervals.std() / intervals.mean() - 1.0) < 0.05  # exponential
-    # Fano factors of counts are 1, and numbers of spikes in parts do not depend on each other.
+    assert abs(intervals.std() / intervals.mean() - 1.0) < 0.05  # exponentially distributed
+    # Fano factors of counts are 1, and counts in consecutive bins are independent.
     counts = train.binned(np.linspace(2.0, 302.0, 1501))[:, 2]
     assert abs(counts.var() / counts.mean() - 1.0) < 0.15
     assert abs(np.corrcoef(counts[:-1], counts[1:])[0, 1]) < 0.1
@@ -177,7 +177,7 @@ def test_trials_go_to_pandas_and_to_neo():
 )
 def test_slices_are_bins_and_join_to_what_they_were_cut_from(edges, step, shift):
     train = simulate(NETWORK, 80 * step, Clock(step), record_spikes=True).spikes
-    # Sums of steps, which are rounded.
+    # Times are sums of steps, with rounding errors.
     times = np.concatenate([[0.0], np.cumsum(np.full(80, step))]).clip(max=train.stop)[edges]
     counts = train.binned(times)
     parts = [train.time_slice(start, stop) for start, stop in pairwise(times)]

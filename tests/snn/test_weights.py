@@ -1,4 +1,4 @@
-"""Every form of weights keeps the protocol; other objects and weights that drown a threshold are refused."""
+"""Every form of weights obeys the protocol; other objects and excessive weights are refused."""
 
 import copy
 import pickle
@@ -28,7 +28,7 @@ clocked = pytest.mark.parametrize(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Chain(Weights):
-    """A form with only the required methods: each neuron excites the next one."""
+    """Weights with which each neuron excites the next neuron, with only the required methods."""
 
     weight: float
     n_neurons: int
@@ -75,7 +75,7 @@ def added_up(blocks, n_neurons):
 
 
 def random_blocks(rng):
-    """Return a few blocks of any place, shape and sign, which may overlap; a spike causes less than one."""
+    """Return blocks of any place, shape and sign, which may overlap; a spike causes less than one spike."""
     n_neurons = int(rng.integers(2, 60))
     blocks = []
     for _ in range(rng.integers(1, 6)):
@@ -91,7 +91,7 @@ def random_blocks(rng):
 
 
 def random_stencil(rng):
-    """Return a stencil that may reach beyond its grid; a source sends less than a threshold."""
+    """Return a stencil that may reach beyond its grid; a source excites by less than one threshold in all."""
     n_channels, reach = int(rng.integers(1, 20)), rng.integers(0, 4, 2)
     values = rng.uniform(
         -1.0, rng.integers(0, 2), (n_channels, 2 * reach[0] + 1, 2 * reach[1] + 1, n_channels)
@@ -133,7 +133,7 @@ def test_segments_by_hand():
     segments = segmented(values=values)
     np.testing.assert_allclose(np.asarray(segments), [[0, 0.1, 0.2], [0, 0, -0.6], [0, 0, 0]], rtol=1e-15)
     np.testing.assert_allclose(segments._largest_magnitudes(), [0.0, 0.1, 0.6], rtol=1e-15)
-    values[:] = [0.0, 1.0, 1.0]  # they may change between runs
+    values[:] = [0.0, 1.0, 1.0]  # values may change between runs
     np.testing.assert_array_equal(np.asarray(segments), [[0, 0, 1], [0, 0, -2], [0, 0, 0]])
     np.testing.assert_array_equal(segments.out_degrees(np.arange(3)), [1, 1, 0])
     np.testing.assert_array_equal(segments.kernel_form.values, segments.values)
@@ -142,7 +142,7 @@ def test_segments_by_hand():
 @tried(10)
 @given(seed=st.integers(0, 2**20))
 def test_ties_all_over_a_grid(seed):
-    """Different neurons cross at one time, with different slopes; slightly late ones do not fire then."""
+    """Many neurons cross at one time with different slopes; slightly late neurons do not fire then."""
     rng = np.random.default_rng(seed)
     n_channels = int(rng.integers(1, 9))
     values = np.full((n_channels, 3, 3, n_channels), -0.5)
@@ -152,7 +152,7 @@ def test_ties_all_over_a_grid(seed):
     drive = threshold * rng.uniform(1.5, 20.0, n_neurons) / crossing
     current = threshold * rng.uniform(-1.0, 1.0, n_neurons)
     potential = threshold - drive * crossing + current * np.expm1(-crossing)
-    # By 5e-8 and more at slopes up to 200 thresholds; the tolerance is 1e-10 at slopes of 0.075.
+    # Late by at least 5e-8, at slopes of up to 200 thresholds; the tolerance is 1e-10, at slopes of 0.075.
     is_late = rng.uniform(size=n_neurons) < 0.2
     potential[is_late] -= 1e-5 * threshold[is_late]
     network = SpikingNetwork(StencilWeights(values, (3, 4)), drive, threshold)
@@ -235,7 +235,7 @@ def test_threads_and_clocks_may_share_the_rows():
         )
     assert network.weights.n_stored < 300
     runs = [simulate(either, 20.0, Clock(0.01)).spike_counts for either in (network, whole)]
-    np.testing.assert_array_equal(*runs)  # a clock computes all rows
+    np.testing.assert_array_equal(*runs)  # runs on a clock compute all rows
 
 
 # -- what is refused --
@@ -300,7 +300,7 @@ def test_what_is_no_form_of_weights_is_refused(make, error, name):
 
 
 def raw(data, indices, starts, *, kind=sparse.csr_array, shape=(2, 2)):
-    """Return a matrix with these arrays written in after construction: SciPy checks only constructors."""
+    """Return a matrix with arrays replaced after construction, because SciPy checks only constructors."""
     matrix = kind(shape)
     matrix.data = np.asarray(data, dtype=float)
     matrix.indices, matrix.indptr = np.asarray(indices, dtype=np.int32), np.asarray(starts, dtype=np.int32)
@@ -318,7 +318,7 @@ CORRUPTED = [
 @pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csc_array, sparse.csr_matrix])
 @pytest.mark.parametrize("parts", CORRUPTED)
 def test_corrupted_compressed_matrices_are_refused(parts, kind):
-    """Kernels would read and write out of bounds."""
+    """Kernels would read and write out of bounds if they used such matrices."""
     with pytest.raises(ValueError, match="weights"):
         SpikingNetwork(raw(*parts, kind=kind), np.ones(2))
     with pytest.raises(ValueError, match="matrix"):
@@ -336,7 +336,7 @@ def test_sparse_weights_of_every_type_are_the_matrix_they_add_up_to():
         np.testing.assert_array_equal(simulate(network, 20.0).spike_counts, run.spike_counts)
     np.testing.assert_array_equal(matrix.indices, [2, 1, 2, 0])  # the argument is unchanged
     network = SpikingNetwork(matrix, [1.0, 0.5, 0.8])
-    matrix.data[:], matrix.indices[:] = 7.0, 5_000_000  # must not change the network
+    matrix.data[:], matrix.indices[:] = 7.0, 5_000_000  # the network must not change
     np.testing.assert_allclose(np.asarray(network.weights), expected, rtol=1e-15)
     coordinates = sparse.coo_array(expected)
     coordinates.col[0] = 5_000_000
@@ -344,7 +344,7 @@ def test_sparse_weights_of_every_type_are_the_matrix_they_add_up_to():
         SpikingNetwork(coordinates, np.ones(3))
 
 
-# -- what drowns the threshold --
+# -- weights too large for the threshold --
 
 STRONG = {
     "dense": DenseRows,
@@ -358,7 +358,7 @@ STRONG = {
 
 
 def one_weight(value):
-    """Return a network in which neuron 0 acts on neuron 1 with this weight."""
+    """Return weights with which neuron 0 acts on neuron 1 by the given value."""
     return np.array([[0.0, value, 0.0], [0.0, 0.0, -0.1], [0.0, -0.1, 0.0]])
 
 

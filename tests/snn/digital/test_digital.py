@@ -1,4 +1,4 @@
-"""Digital neurons: bit for bit Python's integers, in the limit the clock in floats, and by hand."""
+"""Digital neurons agree with Python's integers bit for bit, with the clock in floats, and by hand."""
 
 import math
 import warnings
@@ -35,7 +35,7 @@ WIDE = DigitalFormat(
 
 
 def changes(rng, network, n_steps):
-    """Return a stimulus, and what the twin has to be told of it: drives and sums of weights by step."""
+    """Return a stimulus, and for the twin its drives and sums of weights by step."""
     form, exponent, scale = network.format.weights, network.rules.exponent, 1.0 / network.current_unit
     weights = rng.uniform(-form.largest, form.largest, (2, network.n_neurons)) * 2.0**exponent / scale
     weights *= rng.choice([1.0, 0.1])
@@ -116,7 +116,7 @@ def test_every_bit_of_imperfect_neurons_is_the_twins(seed):
     time = Clock(network.time_step, network, imperfections=imperfections)
     try:
         run = start_run(time, network.network, network.network.soma_bias[np.newaxis].copy())
-    except ValueError:  # a leak that the decay's bits round to none
+    except ValueError:  # the bits of the decay round the leak to zero
         assume(False)
     found = sent(network, *run.advance(60 * network.time_step, record=True))
     slow = simulate_slowly(network, 60, imperfections=imperfections)
@@ -166,11 +166,11 @@ def test_integers_stand_for_the_numbers_nearest_to_them(seed):
 
 @pytest.mark.parametrize("time_step", [1 / 4, 1 / 16])
 def test_many_bits_are_the_clock(time_step):
-    """With wide registers every spike of a clocked run is fired in its step, and rates agree."""
+    """With wide registers, every spike is in the same step as in a run in floats, and rates agree."""
     rng, n = np.random.default_rng(3), 30
     weights = -rng.uniform(0.0, 0.3, (n, n)) * (1.0 - np.eye(n))
     real = SpikingNetwork(weights, rng.uniform(-0.5, 1.5, n), rng.uniform(0.8, 1.0, n))
-    # A step whose decay has few bits, so that the clocks are the same.
+    # The decay of this step has few bits, so that both clocks have the same decay.
     time_step = float(-np.log(np.rint(np.exp(-time_step) * 2**18) / 2**18))
     clocked = simulate(real, 400 * time_step, Clock(time_step), record_spikes=True)
     result = simulate(real, 400 * time_step, Clock(time_step, WIDE), record_spikes=True)
@@ -181,7 +181,7 @@ def test_many_bits_are_the_clock(time_step):
     )
     np.testing.assert_allclose(times, clocked.spikes.times, rtol=1e-12)
     np.testing.assert_array_equal(neurons, clocked.spikes.neurons)
-    # Weights are rounded to 2^-25 of the largest, drives to less, and charge piles up for 400 steps.
+    # Weights are rounded to 2^-25 of the largest weight, drives more finely; errors add up for 400 steps.
     np.testing.assert_allclose(result.state.membrane_potential, clocked.state.membrane_potential, atol=2e-4)
     np.testing.assert_allclose(result.state.synaptic_current, clocked.state.synaptic_current, atol=1e-5)
     np.testing.assert_allclose(result.smooth_rate, clocked.smooth_rate, rtol=1e-9)
@@ -220,7 +220,7 @@ def test_the_smallest_negative_number_is_rounded_down():
 @pytest.mark.property
 @examples(200)
 @given(
-    # Below, a division by 2^exponent may leave nothing to round.
+    # For smaller numbers, a division by 2^exponent may underflow to zero.
     values=st.lists(
         st.floats(-1e6, 1e6).filter(lambda x: x == 0.0 or abs(x) > 1e-300), min_size=1, max_size=8
     ),
@@ -273,13 +273,13 @@ def test_chosen_exponent_is_the_smallest_that_holds_all_numbers(values, bits, si
 
 def test_stochastic_rounding_keeps_the_mean_and_the_grid():
     fmt = FixedPoint(bits=8, exponent=-4, rounding="stochastic")
-    mantissas = mantissas_of(fmt, np.full(40_000, 0.7), rng=3).values  # 11.2 in units of 1/16
+    mantissas = mantissas_of(fmt, np.full(40_000, 0.7), rng=3).values  # 0.7 is 11.2 in units of 1/16
     assert set(mantissas.tolist()) == {11, 12}
     # Four standard deviations of the mean of 40,000 draws.
     assert abs(mantissas.mean() - 11.2) < 4 * math.sqrt(0.2 * 0.8 / 40_000)
     whole = np.arange(-8, 8) / 16
     np.testing.assert_array_equal(mantissas_of(fmt, whole, rng=0).values / 16, whole)
-    # It depends on the generator alone.
+    # Rounding depends only on the values and the generator, not on the order in memory.
     values = np.random.default_rng(0).uniform(-1.0, 1.0, (20, 30))
     first = mantissas_of(fmt, np.asfortranarray(values), rng=7).values
     assert (mantissas_of(fmt, values, rng=8).values != first).any()
@@ -312,7 +312,7 @@ def test_numbers_that_saturate_are_said():
         digital = DigitalNetwork.of(real, form, time_step=0.25)
     with pytest.warns(UserWarning, match="2 drives are beyond"):
         simulate(real, 1.0, Clock(0.25, digital))
-    # The negative one is raised before it is rounded.
+    # The negative drive is raised before it is rounded.
     raised = Clock(0.25, replace(form, lowest_drive=1e-6))
     with pytest.warns(UserWarning, match="1 drives are beyond"):
         simulate(real.with_soma_bias([1.0, -1.0]), 1.0, raised)
@@ -320,7 +320,7 @@ def test_numbers_that_saturate_are_said():
 
 @pytest.mark.parametrize("sign", ["signed", "non-negative", "non-positive"])
 def test_faults_are_what_maps_say(sign):
-    """A flipped bit changes one bit; a dead synapse is zero; a silent neuron never fires; the rest stays."""
+    """A flipped bit changes no other bit, dead synapses are zero, and silent neurons never fire."""
     rng = np.random.default_rng(0)
     weights = rng.uniform(0.1, 0.3, (8, 8)) * {"signed": -1, "non-negative": 1, "non-positive": -1}[sign]
     np.fill_diagonal(weights, 0.0)

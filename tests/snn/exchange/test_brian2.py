@@ -1,4 +1,4 @@
-"""An independent program: Brian2 integrates the same network on a clock, fine or coarse."""
+"""Brian2, an independent program, integrates the same network on a fine or coarse clock."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from tests.reference.networks import classo_network, random_dictionary
 
 TIME_STEP = 1e-3
 DURATION = 30.0
-pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore")]  # Brian2's own dependencies warn
+pytestmark = [pytest.mark.thorough, pytest.mark.filterwarnings("ignore")]  # dependencies of Brian2 warn
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def spikes_of_brian2(brian2, network, *, duration=DURATION, reset="subtract", **
 
 @pytest.mark.parametrize(("time_step", "from_rest"), [(1 / 8, True), (1 / 32, True), (1 / 32, False)])
 def test_spikes_on_a_clock(brian2, network, time_step, from_rest):
-    """Spike for spike.  Within a step Runge and Kutta's method is exact to dt^5 / 120, 3e-7 and 2e-10."""
+    """All spikes agree.  The error of a step of Runge and Kutta's method is dt^5 / 120: 3e-7 and 2e-10."""
     state = None if from_rest else simulate(network, 8.0).state
     run = simulate(network, DURATION, Clock(time_step), state=state, record_spikes=True)
     spikes = spikes_of_brian2(brian2, network, time_step=time_step, state=state)
@@ -51,9 +51,9 @@ def test_spikes_on_a_clock(brian2, network, time_step, from_rest):
 
 
 def test_a_clock_of_euler_throughout_keeps_charge_too(brian2, network):
-    """In Euler's step of both equations the synapse loses what the soma gets, dt h.
+    """In Euler's step of both equations the synapse loses the charge that the soma receives, dt h.
 
-    It is the exact step of a current that decays by 1 - dt, and is done in the time -log(1 - dt).
+    This is the exact step of a longer duration, -log(1 - dt), in which a current decays by the factor 1 - dt.
     """
     step = 1 / 4
     longer = -np.log1p(-step)
@@ -77,21 +77,21 @@ def test_spike_counts_and_times_of_256_neurons(brian2, network):
         late.append(spikes.of(neuron) - own)
         slope.append(exact.record.current(own)[:, neuron])
     late, slope = np.abs(np.concatenate(late)), np.concatenate(slope)
-    # Within the step. Its spikes act up to a step late, though, which moves potentials by up to a step
-    # times the currents (of order 1), and spikes by that over the slope: more where that is small, and
-    # more again where several neurons that inhibit it are late themselves.
+    # Most spikes are at most a step late.  Spikes also act up to a step late, which moves potentials by up
+    # to a step times the currents (of order 1), and moves spikes by this amount divided by the slope.  The
+    # delay is larger at small slopes, and if several neurons that inhibit the neuron are late.
     assert np.median(late) <= TIME_STEP
     assert np.percentile(late, 90) <= 2 * TIME_STEP
     assert (late * slope <= 5 * TIME_STEP).all()
 
 
 def test_thresholds_and_reset_to_zero(brian2):
-    """Thresholds other than one, no weights at all, and what a spike leaves of the potential."""
+    """Networks without weights agree for thresholds other than one and for both kinds of reset."""
     network = SpikingNetwork(np.zeros((2, 2)), [0.75, 1.0], [2.0, 0.3])
     for reset in ("zero", "subtract"):
         run = simulate(network, 16.0, Clock(1 / 4, RealNeuron(reset=reset)))
         spikes = spikes_of_brian2(brian2, network, duration=16.0, time_step=1 / 4, reset=reset)
-        # Brian2's neuron fires once a step at most; 0.25 in a step is less than a threshold.
+        # A neuron in Brian2 fires at most once in a step; drives add less than a threshold in a step.
         np.testing.assert_array_equal(run.spike_counts, spikes.counts())
 
 
@@ -113,11 +113,11 @@ def test_the_error_names_the_argument(brian2, options, error, name):
 
 
 def test_input_spikes_and_a_drive_that_changes(brian2):
-    """Brian2 has both of its own: a group that plays spikes, and a drive by hand between two of its runs."""
+    """A group of Brian2 plays the input spikes, and the drive changes between two runs of Brian2."""
     rng = np.random.default_rng(18)
     network = classo_network(random_dictionary(rng, 64, 32), rng.standard_normal(32), 0.2)
     time_step, n_sources, stop = 1 / 16, 8, 20.0
-    # One source may fire once in a step of Brian2's: amid steps, where rounding puts it into no other.
+    # A source may fire once in a step of Brian2, and in the middle, so that rounding keeps the step.
     n_steps = round(stop / time_step)
     steps, sources = np.divmod(np.sort(rng.permutation(n_steps * n_sources)[:200]), n_sources)
     times = (steps + 0.5) * time_step

@@ -1,4 +1,4 @@
-"""Graphs that others made: what is taken, what is refused, and the sentence that says why."""
+"""Graphs that other programs made are read, or are refused with a sentence that says why."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -36,9 +36,9 @@ def synapses(shape, **changes):
 
 
 def network_graph(weights, bias, threshold, *, before=None, **changes):
-    """Return a graph as `to_nir` makes it, weights [source, target], by hand, with nodes replaced or put in.
+    """Return a graph like those of `to_nir`, built by hand from weights [source, target].
 
-    `before` is between IF and LI.
+    `before` is a node between IF and LI; `changes` replace or add nodes.
     """
     weights = np.asarray(weights, dtype=float)
     n = len(weights)
@@ -78,7 +78,7 @@ def unchecked(nodes, edges):
 
 
 def and_nodes(edges=(), weights=W, **nodes):
-    """The graph with some nodes more."""
+    """Return the graph with additional nodes and edges."""
     graph = network_graph(weights, BIAS, THETA)
     return unchecked({**graph.nodes, **nodes}, [*graph.edges, *edges])
 
@@ -91,7 +91,7 @@ def of_integers():
 
 
 def of_numbers(**changes):
-    """The graph with parameters that are one number for all neurons."""
+    """Return the graph with parameters that are single numbers, valid for all neurons."""
     graph = network_graph(W, BIAS, 2.0 * ONES)
     parameters = {
         "cells": {"v_threshold": np.float32(2.0), "r": 1.0, "v_reset": 0},
@@ -108,7 +108,7 @@ TAKEN = {
     "by hand": (network_graph(W, BIAS, THETA), {}),
     "Linear": (network_graph(W, BIAS, THETA, w=nir.Linear(W.T.copy())), {}),
     "a bias behind the synapses": (network_graph(W, BIAS, THETA, w=nir.Affine(W.T.copy(), EXTRA)), {"bias": BIAS + EXTRA}),
-    # dv/dt = beta in the graph's unit of time: tau beta in units of tau.
+    # The graph's drive is per unit of the graph's time; in units of tau it is tau times as large.
     "a time constant": (
         network_graph(W, BIAS, THETA, li=synapses(3, tau=np.full(3, 0.25))), {"bias": 0.25 * BIAS, "time_constant": 0.25},
     ),
@@ -129,7 +129,7 @@ TAKEN = {
 
 @pytest.mark.parametrize(("graph", "expected"), TAKEN.values(), ids=TAKEN)
 def test_these_are_the_network(graph, expected):
-    """Whatever the order of nodes and edges."""
+    """The order of nodes and edges does not matter."""
     for seed in range(3):
         rng = np.random.default_rng(seed)
         names, order = rng.permutation(list(graph.nodes)), rng.permutation(len(graph.edges))
@@ -139,7 +139,7 @@ def test_these_are_the_network(graph, expected):
 
 
 def convolved(image, kernel, stride, padding, bias):
-    """Sums written out."""
+    """Return a convolution as sums that are written out."""
     padded = np.pad(image, [(0, 0), *((p, p) for p in padding)])
     sides = [(n - k) // s + 1 for n, k, s in zip(padded.shape[1:], kernel.shape[2:], stride, strict=True)]
     result = np.empty((len(kernel), *sides))
@@ -166,7 +166,7 @@ def test_convolutions_of_inputs_are_sums(seed):
         "conv": nir.Conv2d(shape[1:], kernel, stride, padding, 1, 1, bias),
         "cells": neurons(np.ones(expected.shape)),
     }
-    # NIR 1.0.8 infers the shapes of convolutions with square kernels alone.
+    # NIR 1.0.8 infers shapes only for convolutions with square kernels.
     came = from_nir(unchecked(nodes, pairwise(nodes)), signal=image)
     found = came.network.soma_bias[came.populations["cells"]]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
@@ -180,7 +180,7 @@ def with_cells(node):
 
 
 def with_values(name, **values):
-    """The graph with parameters that the constructor would refuse."""
+    """Return the graph with parameters that the constructor of NIR's node would refuse."""
     graph = network_graph(W, BIAS, THETA)
     for what, value in values.items():
         setattr(graph.nodes[name], what, value)
@@ -253,7 +253,7 @@ REFUSED = [
 
 
 def convolution(**changes):
-    """A graph of one, or its mistake."""
+    """Return a graph with one convolution, whose fields may be changed to wrong values."""
     conv = nir.Conv2d((3, 3), np.ones((1, 1, 3, 3)), 1, 1, 1, 1, np.zeros(1))
     vars(conv).update(changes)
     nodes = {"image": nir.Input(np.array([1, 3, 3])), "conv": conv, "cells": neurons(np.ones((1, 3, 3)))}
@@ -284,7 +284,7 @@ JUNK = [None, 3, -1.0, "x", np.nan, [], {}, np.zeros(0), np.array([[1.0, np.inf]
 
 
 def damage(rng, graph):
-    """Change one thing of a graph to another: a parameter, an edge, or a node."""
+    """Damage one part of a graph: a parameter, an edge, or a node."""
     name, kind = str(rng.choice(list(graph.nodes))), rng.integers(5)
     junk = JUNK[rng.integers(len(JUNK))]
     if kind == 0 and isinstance(graph.nodes[name], nir.NIRNode):

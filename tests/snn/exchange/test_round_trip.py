@@ -1,4 +1,4 @@
-"""Networks to NIR graphs, through files, and back: the same numbers, and the same spikes."""
+"""Networks that become NIR graphs, are saved and come back have equal numbers and equal spikes."""
 
 # ruff: noqa: E501 - a case a line reads better
 
@@ -39,7 +39,7 @@ def require_equal_spikes(one, other, *, duration=12.0, atol=0.0):
 @examples(8)
 @given(data=st.data())
 def test_there_and_back(form, data, tmp_path_factory):
-    """In a unit of time, with one population or several, and with an input or none."""
+    """Graphs have a unit of time, one population or several, and an input or no input."""
     this = data.draw(networks(form, MODERATE, most=20))
     network, rng = this.network(), np.random.default_rng(this.seed)
     n, tau = network.n_neurons, data.draw(st.sampled_from([1.0, 8.0, 0.25]))
@@ -67,7 +67,7 @@ def test_there_and_back(form, data, tmp_path_factory):
     atol = 0.0 if isinstance(came.network.weights, DenseRows) else 1e-9
     try:
         require_equal_spikes(dense, came.network, duration=this.duration, atol=atol * max(this.duration, 1.0))
-    except RunawayError:  # by the input, which the regime does not know
+    except RunawayError:  # the input is not part of the regime, and may cause a runaway
         assume(False)
 
 
@@ -79,7 +79,7 @@ def grid_weights(rng, n_channels, grid_shape, *, width=3, low=-1.0, high=1.0):
 
 @pytest.mark.parametrize("shape", [(4, 6), (80, 80)])
 def test_a_grid_with_one_bias_for_each_channel_is_a_convolution(tmp_path, shape):
-    """It comes back as StencilWeights, in the same order; of 19,200 neurons the file has some kilobytes."""
+    """The network comes back as StencilWeights, in the same order; the file of 19,200 neurons stays small."""
     rng, n = np.random.default_rng(4), 3 * shape[0] * shape[1]
     weights = grid_weights(rng, 3, shape, width=5, low=-0.4, high=0.1)
     network = SpikingNetwork(weights, np.tile([0.3, 0.9, 0.5], n // 3), rng.uniform(1.0, 2.0, n))
@@ -90,14 +90,14 @@ def test_a_grid_with_one_bias_for_each_channel_is_a_convolution(tmp_path, shape)
     np.testing.assert_array_equal(came.network.weights.values, weights.values)
     np.testing.assert_array_equal(came.network.firing_threshold, network.firing_threshold)
     assert len(require_equal_spikes(network, came.network, duration=3.0))
-    # As the graph has it: channels first.
+    # The graph has channels first.
     rows, columns, channels = np.unravel_index(np.arange(n), (*shape, 3))
     np.testing.assert_array_equal(came.populations["neurons"][channels, rows, columns], np.arange(n))
 
 
 @pytest.mark.parametrize(("n_colours", "kernel", "stride"), [(1, (3, 5), 2), (3, (2, 2), 1)])
 def test_an_input_convolution(tmp_path, n_colours, kernel, stride):
-    """Kernels on an image, colours first, at a stride, against products of patches with kernels."""
+    """The input convolution, with a stride and colours first, equals products of patches with kernels."""
     rng, shape = np.random.default_rng(9), (7, 7)
     kernels, image = rng.standard_normal((2, n_colours, *kernel)), rng.standard_normal((n_colours, *shape))
     grid = tuple((side - k) // stride + 1 for side, k in zip(shape, kernel, strict=True))
@@ -149,7 +149,7 @@ def test_the_error_names_the_argument(call, error, name, arguments):
 
 @pytest.mark.thorough
 def test_a_missing_extra_is_named_and_none_is_imported_before():
-    """Everything else works without."""
+    """The error names the missing extra, and `import snn.exchange` loads no optional package."""
     program = """
 import sys, snn.exchange
 assert not {"nir", "h5py", "brian2", "amaranth"} & set(sys.modules)
@@ -176,7 +176,7 @@ for call in (
 @examples(20)
 @given(data=st.data(), step=st.sampled_from([0.125, 0.25, 0.5]))
 def test_a_graph_in_steps_read_step_by_step_has_the_spikes_of_a_clock(data, step, tmp_path_factory):
-    """As sinabs reads it: LI keeps e^(-1 / tau) of its state and adds what comes; IF adds, fires, subtracts."""
+    """As in sinabs, LI keeps e^(-1 / tau) of its state and adds its input; IF adds, fires and subtracts."""
     this = data.draw(networks(["dense", "sparse", "grid"], "weak inhibition", least=4, most=24))
     network = this.network()
     graph = to_nir(network, time_step=step, populations={"neurons": network.n_neurons})
@@ -202,7 +202,7 @@ def test_a_graph_in_steps_read_step_by_step_has_the_spikes_of_a_clock(data, step
 
 @pytest.mark.parametrize("wrong", [1e-320, 0.2, 4.0, -0.25, np.nan, np.inf, None, "0.25", [0.25]])
 def test_a_graph_whose_time_step_is_not_that_of_its_synapses_is_refused(wrong):
-    """Weights would be divided by the factor of another step, or by zero."""
+    """Otherwise weights would be divided by the factor of another time step, or by zero."""
     graph = to_nir(SpikingNetwork(np.eye(3)[::-1] * [1, 0, 1], np.ones(3)), time_step=0.25)
     graph.metadata["time step"] = wrong
     with pytest.raises((TypeError, ValueError), match="time step in metadata of graph must "):

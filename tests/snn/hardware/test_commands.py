@@ -1,4 +1,4 @@
-"""Random commands for cores in Verilog, under Verilator; `tests.stress.random_commands` gives them more."""
+"""Random commands for cores in Verilog, under Verilator; `tests.stress.random_commands` sends more."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""The core in gates, in Amaranth's simulator: bit for bit the emulator."""
+"""The core, simulated in gates by Amaranth, agrees with the emulator bit for bit."""
 
 import re
 import shutil
@@ -36,7 +36,7 @@ of_any_format = pytest.mark.filterwarnings(
 
 @contextmanager
 def no_core_rejected():
-    """Reject an example whose network no core can hold: a wide drive, no weight, large sums of weights."""
+    """Reject an example whose network fits no core: wide drives, no weights, or large sums of weights."""
     try:
         yield
     except ValueError:
@@ -44,14 +44,14 @@ def no_core_rejected():
 
 
 def ring(n=6, *, weight=-0.5, drive=0.4, thresholds=1.0, **options):
-    """Neurons that each inhibit the two that follow."""
+    """Return a ring of neurons, each of which inhibits the next two neurons."""
     weights = weight * (np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), 2, axis=1))
     network = SpikingNetwork(weights, np.linspace(drive, 2 * drive, n), thresholds)
     return DigitalNetwork.of(network, DigitalFormat(**options), time_step=0.25)
 
 
 def after(core, network, n_steps):
-    """Spikes of a core, and its potentials after that."""
+    """Run a core; return its spikes and its final potentials."""
     updates, spikes, _ = core.run(n_steps)
     potentials = np.array([update[2] for update in updates]).reshape(n_steps, -1)[-1]
     return spikes, potentials[: network.n_neurons]
@@ -71,7 +71,7 @@ def expected(network, n_steps, state=None):
 @examples(8)
 @given(seed=st.integers(0, 2**32))
 def test_every_bit_of_every_step_is_the_emulators(seed):
-    """In any number of lanes, with rows of either kind, and spikes that wait."""
+    """This includes any number of lanes, dense and compressed rows, and spikes that wait."""
     rng, n_steps = np.random.default_rng(seed), 12
     network = random_digital(rng, int(rng.integers(1, 16)))
     compressed = [None, True, False][rng.integers(3)]
@@ -87,7 +87,7 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
         narrow = now.saturations.copy()
         is_narrow, narrow[:, 2] = now.saturations[:, 2], is_narrow
         flags = narrow @ (1 << np.arange(4))
-        # A step adds to potentials what the step before left.
+        # A step adds the currents of the previous step to potentials.
         columns = np.arange(n), now.messages, now.membrane_potential, current, flags
         np.testing.assert_array_equal(seen[step], np.column_stack(columns))
         current = now.synaptic_current
@@ -103,7 +103,7 @@ def test_every_bit_of_every_step_is_the_emulators(seed):
 @examples(8)
 @given(seed=st.integers(0, 2**32))
 def test_cycles_are_those_of_the_gates(seed):
-    """To the cycle with the steps of spikes; without them, at most two more for each spike."""
+    """Counts are exact if steps of spikes are known; otherwise they exceed by at most two cycles a spike."""
     rng, n_steps = np.random.default_rng(seed), 12
     network = random_digital(rng, int(rng.integers(2, 16)))
     exponent = network.rules.exponent
@@ -128,7 +128,7 @@ def test_the_bits_of_the_memories_are_those_of_the_gates(lanes, message_bits, de
 
 
 def bits_of_memories(fragment):
-    """The bits of all memories of a circuit."""
+    """Return the number of bits of all memories of a circuit."""
     if isinstance(fragment, MemoryInstance):
         return Shape.cast(fragment._data.shape).width * fragment._data.depth
     return sum(bits_of_memories(part) for part, *_ in fragment.subfragments)
@@ -145,7 +145,7 @@ def test_multipliers(bits, message_bits, a_lane):
 @examples(8)
 @given(seed=st.integers(0, 2**32))
 def test_no_sequence_of_commands_hangs_a_core_and_illegal_ones_are_counted(seed):
-    """Neurons beyond the last, actions that there are not, runs of no step or less; spikes that wait."""
+    """Commands have neurons beyond the last, unknown actions, and numbers of steps below one; spikes wait."""
     rng = np.random.default_rng(seed)
     network = random_digital(rng, int(rng.integers(1, 12)))
     exponent = network.rules.exponent
@@ -163,7 +163,7 @@ def test_no_sequence_of_commands_hangs_a_core_and_illegal_ones_are_counted(seed)
         lanes = int(rng.choice([1, 2, 4, 8]))
         core = WatchedCore(network, lanes=lanes, stall=0.2, rng=rng, **options)
     expected = EmulatedCore(core.layout)
-    # With a capacity, what arrives wraps around: neurons may also fire by command.
+    # With a capacity, registers of arriving charge wrap around, so all neurons may fire by command.
     inputs, sent = range(0 if capacity else last - first, 2**core.core.neuron_bits), set()
     for _ in range(12):
         loads = [
@@ -175,7 +175,7 @@ def test_no_sequence_of_commands_hangs_a_core_and_illegal_ones_are_counted(seed)
             for value in rng.integers(-(2**31), 2**31, rng.integers(12)).tolist()
         ]
         largest = network.format.largest_message
-        # Registers of what arrives have room for one spike of each source in a step.
+        # Registers of arriving charge have room for one spike of each source in a step.
         sources = [source for source in inputs if source not in sent and rng.random() < 0.3]
         loads += [(Action.SPIKE, source, int(rng.integers(-1, largest + 2))) for source in sources]
         sent.update(sources)
@@ -195,7 +195,7 @@ def test_no_sequence_of_commands_hangs_a_core_and_illegal_ones_are_counted(seed)
 @examples(8)
 @given(seed=st.integers(0, 2**32))
 def test_two_cores_in_turn_are_the_whole_network(seed):
-    """Each does a step, and takes the spikes of the other before the next one."""
+    """Each core does a step, and receives the spikes of the other core before the next step."""
     rng, n_steps = np.random.default_rng(seed), 12
     network = random_digital(rng, int(rng.integers(2, 16)))
     n = network.n_neurons
@@ -222,7 +222,7 @@ def test_a_stop_ends_a_run_after_a_step(lanes):
     n_steps = max(step for step, _, _ in spikes)
     whole = expected(network, n_steps + 5)[0]
     assert spikes == [spike for spike in whole if spike[0] <= n_steps]
-    # It goes on as if it had not been stopped.
+    # The core continues as if it had not been stopped.
     before = core.step
     _, more, _ = core.run(n_steps + 5 - before)
     assert spikes + more == whole
@@ -233,7 +233,7 @@ def test_a_stop_ends_a_run_after_a_step(lanes):
 @examples(8)
 @given(seed=st.integers(0, 2**32))
 def test_another_network_is_written_to_a_core_and_its_bits_are_the_emulators(seed):
-    """Of any format, of any number of neurons up to that of the core, whose own weights may be zero."""
+    """The network has any format, and at most as many neurons as the core; weights of the core are zero."""
     rng, n_steps = np.random.default_rng(seed), 12
     n_core = int(rng.integers(1, 12))
     n = int(rng.integers(1, n_core + 1))
@@ -359,9 +359,10 @@ def test_a_run_goes_on_where_the_one_before_ended_and_rest_forgets_it():
 
 @pytest.mark.parametrize("lanes", [1, 2, 8])
 def test_cycles_are_those_of_the_documentation(lanes):
-    """A step: its groups, the pipeline and one; each group that fires: one; each spike: its words and three.
+    """A step takes its number of groups, the latency of the pipeline, and one cycle.
 
-    A step whose last group fires may wait once more for the queue, and a few cycles are those of the command.
+    Each group that fires adds one cycle, and each spike adds its words and three cycles.  A step whose last
+    group fires may wait one more cycle for the queue, and the command takes a few cycles.
     """
     network = ring(16)
     core = WatchedCore(network, lanes=lanes, compressed=True)
@@ -379,7 +380,7 @@ def test_rows_leave_out_words_of_zeros():
     network = ring(16)
     dense, compressed = (CoreLayout(network, lanes=2, compressed=flag) for flag in (False, True))
     assert len(dense.words) == 16 * 8
-    # Targets j + 1 and j + 2: in one group where j is odd, and in two where it is even.
+    # Targets j + 1 and j + 2 are in one group if j is odd, and in two groups if j is even.
     assert np.diff(compressed.rows).tolist() == [2, 1] * 8
     assert CoreLayout(network, lanes=2).compressed
 
@@ -450,7 +451,7 @@ def test_another_network_is_written_to_the_verilog_of_a_core(tmp_path):
 
 
 def test_ports_have_the_names_of_axi_streams(files):
-    """`tlast` is at the end of a run: the bench takes it for that."""
+    """The bench reads the port `tlast` as the end of a run."""
     _, _, folder = files
     text = (folder / "snn_core.v").read_text()
     top = text[text.rindex("module snn_core") :]
