@@ -416,7 +416,9 @@ def test_charge_balances_with_every_imperfection(integration, data, names, seed)
     assert run.spike_counts.sum() > 50
     assert "delays" in names or not waited
     for term in TERMS.values():
-        assert getattr(of, term).any() == any(TERMS.get(name) == term for name in names), term
+        causes = {name for name in names if TERMS.get(name) == term}
+        if causes != {"potential_floor"}:  # a potential may never fall to its floor
+            assert getattr(of, term).any() == bool(causes), term
 
 
 @pytest.mark.parametrize("time_step", [0.1, 1 / 3, 0.25, 1e-6, 0.7])
