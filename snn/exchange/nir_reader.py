@@ -11,7 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from snn.base import checks
 from snn.base.describe import Described
-from snn.exchange.nir_writer import TIME_STEP, scaled
+from snn.exchange.nir_writer import UNIT_OF_TIME, UNITS_OF_TIME, scaled
 from snn.network import SpikingNetwork
 from snn.weights import StencilWeights
 
@@ -111,14 +111,10 @@ def from_nir(graph: nir.NIRGraph, *, signal: ArrayLike | None = None) -> Importe
                 raise ValueError(f"signal must be given: node {name!r} depends on it; for none pass zeros")
         soma_bias[neurons.ravel()] = time_constant * drive
     network = SpikingNetwork(_weights(populations, nodes, sources), soma_bias, firing_threshold)
-    time_step = graph.metadata.get(TIME_STEP, 0.0) if isinstance(graph.metadata, dict) else 0.0
-    if checks.non_negative_number("time step in metadata of graph", time_step):
-        if not math.isclose(time_step * time_constant, 1.0):
-            raise ValueError(
-                f"time step in metadata of graph must be 1 / tau = {1.0 / time_constant:g}; got "
-                f"{time_step:g}: if weights are not those of steps, set it to 0"
-            )
-        unscaled = scaled(network.weights, -1.0 / np.expm1(-time_step))
+    metadata = graph.metadata if isinstance(graph.metadata, dict) else {}
+    unit = metadata.get(UNIT_OF_TIME, UNITS_OF_TIME[0])
+    if checks.one_of(f"{UNIT_OF_TIME} in metadata of graph", unit, UNITS_OF_TIME) == "step":
+        unscaled = scaled(network.weights, -1.0 / np.expm1(-1.0 / time_constant))
         network = SpikingNetwork(unscaled, soma_bias, firing_threshold)
     return ImportedNetwork(network=network, populations=populations, time_constant=time_constant)
 

@@ -27,9 +27,8 @@ METADATA = {
     "firing": "a neuron fires where its potential reaches the threshold",
     "ties": "neurons that reach their thresholds in one instant all fire in it",
 }
-# Key of the metadata for dt, from which a reader recovers the weights of the network. dt is 0 for a graph
-# without steps.
-TIME_STEP = "time step"
+# Entry of the metadata: in a graph whose unit of time is a step, weights are charges of the first step.
+UNIT_OF_TIME, UNITS_OF_TIME = "unit of time", ("the caller's", "step")
 
 
 class InputConvolution(NamedTuple):
@@ -135,7 +134,8 @@ def to_nir(
         raise ValueError(
             f"populations must have names that leave other nodes theirs; got {', '.join(drives)}"
         )
-    metadata = {**METADATA, "time constant": time_constant, TIME_STEP: time_step or 0.0}
+    unit = UNITS_OF_TIME[time_step is not None]
+    metadata = {**METADATA, "time constant": time_constant, UNIT_OF_TIME: unit}
     return nir.NIRGraph(nodes=dict(nodes), edges=edges, metadata=metadata)
 
 
@@ -170,11 +170,11 @@ def _arrays(
     parts = _parts(populations, n_neurons)
     gains = np.zeros((n_neurons, 1)) if gains is None else gains
     gains = checks.real_array("input_weights", gains, shape=(n_neurons, None), meaning="one row a neuron")
-    scaled, bias = gains / time_constant, network.soma_bias / time_constant
+    gains, bias = gains / time_constant, network.soma_bias / time_constant
     weights = network.weights.toarray()
     drives, synapses = {}, {}
     for target, targets in parts.items():
-        drives[target] = nir.Affine(scaled[targets], bias[targets]), network.firing_threshold[targets].copy()
+        drives[target] = nir.Affine(gains[targets], bias[targets]), network.firing_threshold[targets].copy()
         for source, sources in parts.items():
             between = weights[sources, targets].T.copy()
             if between.any() or len(parts) == 1:

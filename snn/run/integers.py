@@ -97,11 +97,11 @@ class IntegersOnClock(SteppedRun):
 
     def _take_pending(self, pending: np.ndarray) -> None:
         largest = LARGEST_INPUT / 2.0 ** max(self.integers.rules.exponent, 0)
-        if pending.dtype.kind != "i" or np.abs(pending.astype(np.float64)).max(initial=0.0) > largest:
+        most = np.abs(pending.astype(np.float64)).max(initial=0.0)
+        if pending.dtype.kind != "i" or most > largest:
             raise ValueError(
                 "pending of state must be made of integers, whose currents are at most 2^53 units; got "
-                f"{pending.dtype} up to {np.abs(pending.astype(np.float64)).max(initial=0.0):.3g}: pass a "
-                "state of the same DigitalFormat"
+                f"{pending.dtype} up to {most:.3g}: pass a state of the same DigitalFormat"
             )
         super()._take_pending(pending)
 
